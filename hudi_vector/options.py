@@ -739,7 +739,6 @@ PREFIXES = ("hoodie.vector.", "hoodie.blob.", "hoodie.storage.blob.")
 _HUDIS = ("hoodie.blob.batching.lookahead.size", "hoodie.blob.batching.max.gap.bytes", "hoodie.vector.columns")
 _KNOWN = frozenset(option.key for option in ALL) | frozenset(_HUDIS)
 _FOLDED = frozenset(key.lower() for key in _KNOWN)
-_KEY_IN_SESSION = re.compile(r"(?<![\w.])hoodie\.(?:vector|blob|storage\.blob)\.[^,\]\s]*", re.IGNORECASE)
 
 
 def unknown_key(key: str, *, any_case: bool = False) -> str | None:
@@ -774,11 +773,9 @@ def require_known(keys: Iterable[str], *, any_case: bool = False) -> None:
             raise InvalidOptionError(wrong)
 
 
-def require_known_in_session(spark: SparkSession) -> None:
-    """Raise InvalidOptionError if a session sets an unknown key with a prefix of this package."""
-    # One text instead of a call for each key.
-    keys = str(spark._jsparkSession.sessionState().conf().settings().keySet().toString())
-    for key in _KEY_IN_SESSION.findall(keys):
+def require_known_in_session(settings: Mapping[str, str]) -> None:
+    """Raise InvalidOptionError if a session, of these settings sets an unknown key with a prefix of this package."""
+    for key in settings:
         wrong = unknown_key(key)
         if wrong is not None:
             raise InvalidOptionError(f"the session sets {wrong} (remove it with spark.conf.unset)")

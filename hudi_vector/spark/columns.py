@@ -11,6 +11,7 @@ from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import HUDI_TYPE, VectorType
+from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.spark.resolve import Target
 
 __all__ = ["DISTANCE", "HUDI_DISTANCE", "RANK", "require_no_clash", "shown_distances", "vector_column"]
@@ -20,7 +21,7 @@ DISTANCE, HUDI_DISTANCE, RANK = "_distance", "_hudi_distance", "_rank"
 
 def shown_distances(spark: SparkSession) -> tuple[str, ...]:
     """Return the distance columns that ``SELECT *`` of a SQL search shows, from the session's setting."""
-    wanted = options.DISTANCE_COLUMNS.in_session(spark)
+    wanted = options.DISTANCE_COLUMNS.read(session_settings(spark))
     return (DISTANCE, HUDI_DISTANCE) if wanted == "both" else (wanted,)
 
 

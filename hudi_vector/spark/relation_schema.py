@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import Handles, handles_of
+from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.storage import FileInfo, join
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import META_FIELDS
@@ -55,12 +56,11 @@ def relation_schema(spark: SparkSession, table: NativeTable) -> StructType | Non
 
 def _reads_change(spark: SparkSession) -> bool:
     java = handles_of(spark)
-    keys = str(spark._jsparkSession.sessionState().conf().settings().keySet().toString())
     try:
         properties = java.named("org.apache.hudi.common.config.DFSPropertiesConfiguration").getGlobalProps()
     except (Py4JError, TypeError):  # a session without Hudi
         return True
-    return _CHANGES_READS.search(keys) is not None or not bool(properties.isEmpty())
+    return _CHANGES_READS.search(" ".join(session_settings(spark))) is not None or not bool(properties.isEmpty())
 
 
 def _is_plain(config: TableConfig) -> bool:

@@ -21,7 +21,8 @@ from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedT
 from hudi_vector.options import ALLOWED_BLOBS, CACHE_DIR, CACHE_DIR_MAX_BYTES, IO_PARALLELISM, require_known_in_session
 from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
-from hudi_vector.spark.catalyst.handles import frame_of, handles_of
+from hudi_vector.spark.catalyst.handles import frame_of, handles_of, state_of
+from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.spark.relation_schema import relation_schema
 from hudi_vector.spark.unwrap import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
@@ -85,7 +86,7 @@ def resolve_name(spark: SparkSession, name: str | os.PathLike[str]) -> Target:
     if not isinstance(spark, SparkSession):
         raise not_a_session(spark)
     require_running(spark)
-    require_known_in_session(spark)
+    require_known_in_session(session_settings(spark))
     name = as_text(path_text(name), "table") or ""
     opened = _opened(spark, name)
     known = None if opened is None else _TARGETS.get(opened.key)
@@ -118,7 +119,7 @@ def table_named(spark: SparkSession, name: str | os.PathLike[str], look: bool = 
     """
     if isinstance(spark, SparkSession):
         require_running(spark)
-        require_known_in_session(spark)
+        require_known_in_session(session_settings(spark))
         path = as_text(path_text(name), "table") or ""
         if is_path(path) and scheme_of(path) != "file":
             source = Source(normalise(path), path, storage_options(spark, normalise(path)), path.rstrip("/"))
@@ -139,7 +140,7 @@ def resolve_frame(spark: SparkSession, plan: JavaObject, label: str) -> Target:
 
     Raises InvalidOptionError if the session sets a misspelt key of this package.
     """
-    require_known_in_session(spark)
+    require_known_in_session(session_settings(spark))
     return _target(spark, plan, label, name=None)
 
 
@@ -290,16 +291,17 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptio
     A local `uri` needs none. ``hoodie.blob.read.allowed``, the places that references may name, and the cache on disk
     are always included, and ``hoodie.vector.io.parallelism`` is for other storage than a local disk.
     """
-    ours = {option.key: text for option in (ALLOWED_BLOBS, CACHE_DIR) if (text := option.in_session(spark))}
+    settings = session_settings(spark)
+    ours = {option.key: text for option in (ALLOWED_BLOBS, CACHE_DIR) if (text := option.read(settings))}
     if CACHE_DIR.key in ours:
-        most = CACHE_DIR_MAX_BYTES.in_session(spark)
+        most = CACHE_DIR_MAX_BYTES.read(settings)
         disk_cache_at(ours[CACHE_DIR.key], most)  # a folder that cannot be used is refused before a job begins
         ours[CACHE_DIR_MAX_BYTES.key] = str(most)
     if uri is not None and scheme_of(uri) == "file":
         return StorageOptions.of(ours)
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     values = conf.getValByRegex(HADOOP_KEYS)
-    ours[IO_PARALLELISM.key] = str(IO_PARALLELISM.in_session(spark))
+    ours[IO_PARALLELISM.key] = str(IO_PARALLELISM.read(settings))
     return StorageOptions.of({**{str(key): str(values.get(key)) for key in values.keySet().toArray()}, **ours})
 
 
@@ -340,25 +342,18 @@ def _opened(spark: SparkSession, name: str) -> _Opened | None:
 
 
 def catalog_location(spark: SparkSession, name: str) -> tuple[str, str] | None:
-    """Return a Hudi table's normalised location in the session catalog, and a text of its name and schema.
+    """Return a Hudi table's normalised location in the session catalog, and its schema as JSON.
 
     Return None for temporary views and for everything else that is not a Hudi table of the session catalog.
     """
-    state = spark._jsparkSession.sessionState()
+    state = state_of(spark)
     try:
-        parts = state.sqlParser().parseMultipartIdentifier(name)
-        if parts.length() > 2:
+        identifier = state.parser.parseTableIdentifier(name)
+        if state.catalog.isTempView(identifier):
             return None
-        identifier = state.sqlParser().parseTableIdentifier(name)
-        catalog = state.catalog()
-        if catalog.isTempView(identifier):
+        table = state.catalog.getTableMetadata(identifier)
+        if str(table.provider().toString()).lower() != "some(hudi)":
             return None
-        table = catalog.getTableMetadata(identifier)
-        provider = option_value(table.provider())
-        if provider is None or str(provider).lower() != "hudi":
-            return None
-        return normalise(
-            str(table.location().toString())
-        ), f"{table.identifier().unquotedString()} {table.schema().json()}"
+        return normalise(str(table.location().toString())), str(table.schema().json())
     except (Py4JJavaError, PySparkException):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from hudi_vector.spark.catalyst.handles import handles_of
+from hudi_vector.spark.catalyst.settings import application_of, statement_of
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
@@ -21,17 +22,17 @@ def snapshot_for(spark: SparkSession, source: Source, as_of: AsOf | None) -> Sna
 
     It is the same for every reference within one SQL execution; outside of an execution it is chosen at each call.
     """
-    execution = spark.sparkContext.getLocalProperty("spark.sql.execution.id")
+    execution = statement_of(spark)
     if execution is None:
         return _choose(spark, source, as_of)
-    key = (str(spark.sparkContext.applicationId), execution, source.uri, as_of)
+    key = (application_of(spark.sparkContext), execution, source.uri, as_of)
     known = _CHOSEN.get(key)
     return known if known is not None else _CHOSEN.first(key, _choose(spark, source, as_of))
 
 
 def forget(spark: SparkSession, source: Source) -> None:
     """Forget the running statement's snapshots of a table, since a file of one is gone (decision 9)."""
-    execution = spark.sparkContext.getLocalProperty("spark.sql.execution.id")
+    execution = statement_of(spark)
     _CHOSEN.forget(lambda key: key[1] == execution and key[2] == source.uri)
 
 

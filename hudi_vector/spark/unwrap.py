@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from hudi_vector.read.predicate.form import Predicate
-from hudi_vector.spark.catalyst.gateway import JavaObject, simple_name
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError, translate
 
@@ -59,7 +59,7 @@ def peel(plan: JavaObject, through_filters: bool = False) -> Peeled | str:
     renamed: dict[int, int] = {}
     filters: list[JavaObject] = []
     node = plan
-    while (kind := simple_name(node)) not in _RELATIONS:
+    while (kind := node_name(node)) not in _RELATIONS:
         if kind == "Project":
             items = node.projectList()
             for i in range(items.length()):
@@ -119,12 +119,12 @@ def _plain_column(expression: JavaObject) -> tuple[int, int] | None:
     A cast to the same type counts as passed on.
     """
     own = _id(expression)
-    while simple_name(expression) in ("Alias", "Cast", "UpCast"):
+    while node_name(expression) in ("Alias", "Cast", "UpCast"):
         inner = expression.child()
-        if simple_name(expression) != "Alias" and not expression.dataType().sameType(inner.dataType()):
+        if node_name(expression) != "Alias" and not expression.dataType().sameType(inner.dataType()):
             return None
         expression = inner
-    if simple_name(expression) != "AttributeReference":
+    if node_name(expression) != "AttributeReference":
         return None
     return own, _id(expression)
 

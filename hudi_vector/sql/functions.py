@@ -19,6 +19,8 @@ from hudi_vector.spark.blobs.functions import (
 from hudi_vector.spark.blobs.guard import guard
 from hudi_vector.spark.catalyst.gateway import JavaObject, function_builder, option_value
 from hudi_vector.spark.catalyst.handles import handles_of
+from hudi_vector.spark.catalyst.printed import Expressions
+from hudi_vector.spark.catalyst.settings import one_step
 from hudi_vector.spark.hybrid.functions import hybrid_function
 from hudi_vector.spark.join.function import join_function
 from hudi_vector.spark.search.table_functions import batch_function, search_function
@@ -27,11 +29,12 @@ from hudi_vector.streaming.function import stream_function
 __all__ = ["FUNCTIONS", "NATIVE_SUFFIX", "TABLE_FUNCTIONS", "install"]
 
 _Build = Callable[[SparkSession, list[JavaObject]], JavaObject]
+_BuildTable = Callable[[SparkSession, Expressions], JavaObject]
 
 NATIVE_SUFFIX = "_native"
 """The suffix of the name under which Hudi's own function of the same name stays available."""
 
-TABLE_FUNCTIONS: dict[str, _Build] = {
+TABLE_FUNCTIONS: dict[str, _BuildTable] = {
     "hudi_knn_join": join_function,
     "hudi_hybrid_search": hybrid_function,
     "hudi_vector_search": search_function,
@@ -58,7 +61,9 @@ def install(spark: SparkSession) -> None:
     old.
     """
     gateway, handles = spark.sparkContext._gateway, handles_of(spark)
-    for functions, registry in ((TABLE_FUNCTIONS, _Tables(spark)), (FUNCTIONS, _Scalars(spark))):
+    tables = {name: partial(_of_table, build) for name, build in TABLE_FUNCTIONS.items()}
+    scalars = {name: partial(_of_value, build) for name, build in FUNCTIONS.items()}
+    for functions, registry in ((tables, _Tables(spark)), (scalars, _Scalars(spark))):
         for name, build in functions.items():
             native = name + NATIVE_SUFFIX
             if name in _HUDIS_OWN and registry.builder(native) is None:
@@ -66,6 +71,18 @@ def install(spark: SparkSession) -> None:
             made = partial(function_builder, gateway, name, build)
             registry.register(name, handles.made("function builder", name, made))
     guard(spark)
+
+
+def _of_table(build: _BuildTable, spark: SparkSession, expressions: JavaObject) -> JavaObject:
+    """Build the plan of a table function, for which a session's settings are read once."""
+    with one_step():
+        return build(spark, Expressions(expressions))
+
+
+def _of_value(build: _Build, spark: SparkSession, expressions: JavaObject) -> JavaObject:
+    """Build the expression of a function of values."""
+    with one_step():
+        return build(spark, list(Expressions(expressions)))
 
 
 class _Registry:

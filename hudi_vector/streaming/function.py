@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_vector.arguments import as_k, as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.query.tuning import JoinOptions
-from hudi_vector.spark.catalyst.arguments import Signature, bind, constant
-from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.arguments import Argument, Signature, bind, constant, is_table, named_and_placed
+from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import frame_of
+from hudi_vector.spark.catalyst.printed import Expressions
 from hudi_vector.streaming.api import vector_search
 
 __all__ = ["stream_function"]
 
-_TABLE = "FunctionTableSubqueryArgumentExpression"
 _SIGNATURE = Signature(
     "hudi_vector_search_stream",
     ("input", "search_table", "column_to_search", "column_to_query", "top_k", "on_time", "config"),
@@ -37,16 +37,16 @@ _SIGNATURE = Signature(
 )
 
 
-def stream_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+def stream_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     """Build the plan of ``hudi_vector_search_stream``.
 
     The arguments are ``(TABLE(input), search_table, column_to_search, column_to_query, top_k, …)``.
     """
-    given = bind(_SIGNATURE, expressions)
-    if node_name(given["input"]) != _TABLE:
+    given = bind(_SIGNATURE, named_and_placed(expressions))
+    if not is_table(given["input"]):
         raise InvalidTypeError("the argument 'input' must be TABLE(a view or query), whose rows ask")
-    values = {name: _value(expression, name) for name, expression in given.items() if node_name(expression) != _TABLE}
-    tables = {name: _frame(spark, given[name]) for name in given if node_name(given[name]) == _TABLE}
+    values = {name: _value(expression, name) for name, expression in given.items() if not is_table(expression)}
+    tables = {name: _frame(spark, given[name]) for name in given if is_table(given[name])}
     unfit = set(tables) - {"input", "search_table"}
     if unfit:
         raise InvalidTypeError(f"the argument '{unfit.pop()}' must be a constant, not a table")
@@ -74,13 +74,13 @@ def _frame(spark: SparkSession, expression: JavaObject) -> DataFrame:
     return frame_of(spark, expression.plan())
 
 
-def _value(expression: JavaObject, name: str) -> Any:
+def _value(argument: Argument, name: str) -> Any:
     """Return a constant's value; unlike the other functions, this one also takes a map and a list of text."""
     if name not in ("config", "columns"):
-        return constant(expression, name)
-    if not expression.foldable():
-        raise InvalidArgumentError(f"the argument '{name}' must be a constant, not {expression.sql()}")
-    value, kind = expression.eval(None), str(expression.dataType().simpleString())
+        return constant(argument, name)
+    if not argument.foldable():
+        raise InvalidArgumentError(f"the argument '{name}' must be a constant, not {argument.sql()}")
+    value, kind = argument.eval(None), str(argument.dataType().simpleString())
     if value is None:
         return None
     if name == "columns" and kind == "array<string>":

@@ -28,6 +28,7 @@ from hudi_vector.options import INVALID_VECTORS, require_known_in_session, witho
 from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.fitness import require_fit, require_workers
 from hudi_vector.spark.catalyst.local_rows import no_rows
+from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.table.config import TableConfig
 from hudi_vector.writing.blobs.columns import converted_schema
 from hudi_vector.writing.blobs.plan import plan_blobs
@@ -259,7 +260,7 @@ def _make_table(df: DataFrame, plan: WritePlan, files: Files) -> None:
 def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
     """Check the arguments against the DataFrame and the existing table; return the plan without writing anything."""
     spark = df.sparkSession
-    require_known_in_session(spark)
+    require_known_in_session(session_settings(spark))
     session = {key: value for key in SESSION_KEYS if (value := spark.conf.get(key, None))}
     policy = INVALID_VECTORS.read({**session, **request.options})
     _require_distinct_columns(df)

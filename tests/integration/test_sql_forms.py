@@ -67,6 +67,9 @@ def ids(frame):
         "SELECT id FROM hudi_vector_search('{t}', 'emb', CAST({q} AS ARRAY<DOUBLE>), 4)",
         "SELECT id FROM hudi_vector_search('{t}', 'emb', from_json('{json}', 'array<double>'), 4)",
         "SELECT id FROM hudi_vector_search('{t}', 'emb', (SELECT {q}), 4)",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', '{json}', 4)",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', ' {json}\n', 2 + 2)",
+        "SELECT id FROM hudi_vector_search('{t}', 'emb', (SELECT '{json}'), 4)",
         "WITH found AS (SELECT * FROM hudi_vector_search('{t}', 'emb', {q}, 4)) SELECT id FROM found ORDER BY _distance",
         "SELECT id FROM (SELECT * FROM hudi_vector_search('{t}', 'emb', {q}, 9)) ORDER BY _distance LIMIT 4",
         "SELECT id FROM {t} WHERE id IN (SELECT id FROM hudi_vector_search('{t}', 'emb', {q}, 4)) "
@@ -85,6 +88,12 @@ def test_every_form_finds_the_same_rows(spark, t, query, array, expected, statem
         order="array(" + ",".join(f"{i}L" for i in expected) + ")",
     )
     assert ids(spark.sql(text)) == expected
+
+
+def test_a_text_of_numbers_may_be_a_bound_parameter(spark, t, query, expected):
+    statement = "SELECT id FROM hudi_vector_search(:table, 'emb', :query, :k)"
+    bound = {"table": t[0], "query": json.dumps(query.tolist()), "k": K}
+    assert ids(spark.sql(statement, args=bound)) == expected
 
 
 FOUND = "hudi_vector_search('{t}', 'emb', {q}, 4)"

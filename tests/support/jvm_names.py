@@ -19,7 +19,8 @@ def members() -> dict[tuple[str, str], str]:
     """Return the classes and the members of them that are asked for, each with one place of the source.
 
     A class is known by its capital letter, as Java spells classes, or by the `$` of a package object of Scala. Its name is reached through dots from the JVM,
-    through variables and attributes that hold a part of it, or through a text for `Handles.named` or `Handles.module`.
+    through variables and attributes that hold a part of it, or through a text for `Handles.named`, `Handles.static` or
+    `Handles.module`.
     """
     trees = {file: ast.parse(file.read_text()) for file in sorted(_PACKAGE.rglob("*.py"))}
     held: dict[str, list[str]] = {}
@@ -62,6 +63,9 @@ class _Names:
             return text.split(".")
         if name == "module" and text is not None and "." in text:
             return [*f"{text}$".split("."), "MODULE$"]
+        if name == "static" and text is not None:
+            of = self._text(node.args[0])
+            return None if of is None else [*of.split("."), text]
         if name == "getattr" and text is not None:
             above = self.dotted(node.args[0])
             return None if above is None else [*above, *text.split(".")]

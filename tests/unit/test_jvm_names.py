@@ -20,7 +20,12 @@ def test_names_are_found_whatever_they_go_through() -> None:
         ("org.apache.spark.sql.Dataset", "ofRows"),  # through a variable
         ("org.apache.hudi.common.util.Option", "empty"),  # through a constant
         ("java.lang.reflect.Array", "set"),  # through a text
-        ("org.apache.spark.util.Utils", "exceptionString"),  # through a property of another module
+        ("org.apache.spark.util.Utils", "exceptionString"),  # through two texts
+        ("org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation", "create"),  # a constant and a text
+        (
+            "org.apache.spark.sql.connector.catalog.CatalogV2Util",
+            "structTypeToV2Columns",
+        ),  # a property of another module
     ):
         assert known in found, sorted(found)
 

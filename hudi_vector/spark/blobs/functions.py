@@ -31,6 +31,7 @@ from hudi_vector.spark.blobs.origin import argument_is_of_object_stores
 from hudi_vector.spark.catalyst.file_range import range_of_file
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.catalyst.handles import handles_of
+from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.workers import forget_archives
@@ -139,7 +140,7 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
 
 def verifies(spark: SparkSession) -> bool:
     """Return True if the session has bytes compared with their checksums (``hoodie.blob.read.verify``)."""
-    require_known_in_session(spark)
+    require_known_in_session(session_settings(spark))
     return VERIFY_BLOBS.in_session(spark) == "true"
 
 

@@ -13,8 +13,22 @@ import numpy as np
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.catalyst.handles import active_handles
+from hudi_vector.spark.catalyst.printed import Expressions, Printed, printed_constants
 
-__all__ = ["Signature", "bind", "constant", "is_deferred", "is_outer", "nested_constant"]
+__all__ = [
+    "Argument",
+    "Signature",
+    "bind",
+    "constant",
+    "is_deferred",
+    "is_outer",
+    "is_table",
+    "named_and_placed",
+    "nested_constant",
+]
+
+Argument = Any
+"""An argument of a SQL function: a `Printed` constant, or a Catalyst expression."""
 
 _COUNTS = frozenset({"k", "top_k"})
 _WHOLE_NUMBER = re.compile(r"\+?\d{1,9}")
@@ -41,32 +55,41 @@ class Signature:
         return (*self.order, *self.named_only)
 
 
-def bind(signature: Signature, expressions: Sequence[JavaObject]) -> dict[str, JavaObject]:
-    """Return the argument expressions by parameter; names match in any case.
+def named_and_placed(expressions: Expressions) -> list[tuple[str | None, Argument]]:
+    """Return each argument with the name it was given with, None for one that is given by position."""
+    printed = printed_constants(expressions)
+    if printed is not None:
+        return [(argument.key, argument) for argument in printed]
+    return [
+        (str(each.key()), each.value()) if node_name(each) == "NamedArgumentExpression" else (None, each)
+        for each in expressions
+    ]
+
+
+def bind(signature: Signature, arguments: Sequence[tuple[str | None, Argument]]) -> dict[str, Argument]:
+    """Return arguments, from `named_and_placed`, by parameter; names match in any case.
 
     Raises InvalidArgumentError if a required argument is missing, too many are given by position, one is given twice, a
     name is unknown, or an argument without a name follows one with a name.
     """
-    bound: dict[str, JavaObject] = {}
+    bound: dict[str, Argument] = {}
     aliases = dict(signature.aliases)
     named = False
-    for position, expression in enumerate(expressions):
-        if node_name(expression) == "NamedArgumentExpression":
+    for position, (given, value) in enumerate(arguments):
+        if given is not None:
             named = True
-            given = str(expression.key())
             name = aliases.get(given.lower(), given.lower())
             if name not in signature.names:
                 raise InvalidArgumentError(f"there is no argument '{given}'; the arguments are {_usage(signature)}")
-            value = expression.value()
         elif named:
             raise InvalidArgumentError("an argument without a name comes after one with a name; name it too")
         else:
             if position >= len(signature.order):
                 raise InvalidArgumentError(
-                    f"{len(expressions)} arguments were given, at most {len(signature.order)} are allowed without a "
+                    f"{len(arguments)} arguments were given, at most {len(signature.order)} are allowed without a "
                     f"name: {_usage(signature)}"
                 )
-            name, value = signature.order[position], expression
+            name = signature.order[position]
         if name in bound:
             raise InvalidArgumentError(f"the argument '{name}' is given twice; give it once")
         bound[name] = value
@@ -80,14 +103,14 @@ def _usage(signature: Signature) -> str:
     return ", ".join(name if name in signature.required else f"[{name}]" for name in signature.names)
 
 
-def nested_constant(expression: JavaObject, name: str) -> Any:
+def nested_constant(argument: Argument, name: str) -> Any:
     """Return the Python value of a resolved constant expression that may be nested.
 
     A MAP becomes a dict, a STRUCT a list of (name, value) pairs, an array of booleans, texts, maps, structs or arrays a
     list; other values are as from `constant`. Raises InvalidArgumentError, naming the parameter `name`, if the
     expression is not a constant.
     """
-    return _nested(*_evaluated(expression, name))
+    return argument.value if isinstance(argument, Printed) else _nested(*_evaluated(argument, name))
 
 
 def _nested(value: Any, data_type: JavaObject) -> Any:
@@ -112,7 +135,7 @@ def _nested(value: Any, data_type: JavaObject) -> Any:
     return _python_value(value, data_type)
 
 
-def constant(expression: JavaObject, name: str) -> Any:
+def constant(argument: Argument, name: str) -> Any:
     """Return the Python value of a resolved constant expression.
 
     The value is None, bool, int, float, str, bytes, or a float64 array for an array of numbers (NaN for an array of
@@ -122,7 +145,7 @@ def constant(expression: JavaObject, name: str) -> Any:
     Raises InvalidArgumentError, naming the parameter `name`, if the expression is not a constant, InvalidTypeError for
     an array of other elements, InvalidVectorError for an array of numbers that contains NULL.
     """
-    value = _python_value(*_evaluated(expression, name))
+    value = argument.value if isinstance(argument, Printed) else _python_value(*_evaluated(argument, name))
     # Hudi's functions accept the number of rows as text too.
     if name in _COUNTS and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
         return int(value)
@@ -184,8 +207,16 @@ def is_outer(expression: JavaObject) -> bool:
     return "outer(" in str(expression.sql()) or node_name(expression) == "OuterReference"
 
 
-def is_deferred(expression: JavaObject) -> bool:
-    """Return True if an expression is constant only when the statement runs, since it holds a scalar subquery."""
+def is_table(argument: Argument) -> bool:
+    """Return True if an argument is ``TABLE(…)``."""
+    return not isinstance(argument, Printed) and node_name(argument) == "FunctionTableSubqueryArgumentExpression"
+
+
+def is_deferred(argument: Argument) -> bool:
+    """Return True if an argument is constant only when the statement runs, since it holds a scalar subquery."""
+    if isinstance(argument, Printed):
+        return False
+    expression: JavaObject = argument
     if expression.foldable() or not expression.deterministic() or is_outer(expression):
         return False
     return bool(expression.references().isEmpty()) and "scalarsubquery(" in str(expression.sql()).lower()

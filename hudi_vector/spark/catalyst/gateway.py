@@ -68,16 +68,15 @@ def enable_callbacks(gateway: JavaObject) -> None:
 class _Builder:
     """The builder of a SQL function, which Spark calls with the Catalyst expressions of the arguments."""
 
-    def __init__(self, gateway: JavaObject, name: str, plan: Callable[[SparkSession, list[JavaObject]], JavaObject]):
+    def __init__(self, gateway: JavaObject, name: str, plan: Callable[[SparkSession, JavaObject], JavaObject]):
         self._gateway = gateway
-        self._sessions = getattr(gateway.jvm, "org.apache.spark.sql.SparkSession")
+        self._active_session = getattr(gateway.jvm, "org.apache.spark.sql.SparkSession").active
         self._name = name
         self._plan = plan
 
     def call(self, expressions: JavaObject) -> JavaObject:
         try:
-            session = session_of(self._sessions.active())
-            return self._plan(session, [expressions.apply(i) for i in range(expressions.length())])
+            return self._plan(session_of(self._active_session()), expressions)
         except HudiVectorError as problem:
             raise analysis_error(self._gateway, f"{self._name}: {problem}") from None
         except PySparkException as problem:
@@ -98,12 +97,12 @@ class _Builder:
 
 
 def function_builder(
-    gateway: JavaObject, name: str, plan: Callable[[SparkSession, list[JavaObject]], JavaObject]
+    gateway: JavaObject, name: str, plan: Callable[[SparkSession, JavaObject], JavaObject]
 ) -> JavaObject:
     """Return a ``scala.Function1`` that Spark can call to build a SQL function.
 
     Spark itself makes it of a Java function, so that exceptions keep their class. `name` begins each error message.
-    `plan` takes the calling session and the expressions of the arguments.
+    `plan` takes the calling session and the expressions of the arguments, a sequence of Scala.
     """
     pairs = getattr(gateway.jvm, "org.apache.spark.api.java.JavaPairRDD$")
     return getattr(pairs, "MODULE$").toScalaFunction(_Builder(gateway, name, plan))

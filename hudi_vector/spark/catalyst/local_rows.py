@@ -35,6 +35,7 @@ from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.read.conform import conform
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import Handles, handles_of
+from hudi_vector.spark.catalyst.settings import time_zone
 
 __all__ = ["arrow_fields", "collected", "internal_rows", "no_rows"]
 
@@ -129,30 +130,20 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 def _through_arrow(spark: SparkSession, handles: Handles, table: pa.Table, schema: StructType) -> JavaObject:
     """Return the rows of an Arrow table as ``InternalRow[]``, like Spark's ``toDataFrame`` but without analysis."""
     session, described = spark._jsparkSession, json.dumps(schema.jsonValue())
-    zone = session.sessionState().conf().sessionLocalTimeZone()
     rows = handles.arrow_converters.fromBatchIterator(
-        _stream(spark, handles, table), handles.data_type(session, described), zone, False, None
+        _batches(spark, handles, table), handles.data_type(session, described), time_zone(spark), False, None
     )
     # The rows are views of their batch, which Spark frees; the scan copies each row.
     return handles.local_table_scan(handles.attributes(session, described), rows.toSeq()).executeCollect()
 
 
-def _stream(spark: SparkSession, handles: Handles, table: pa.Table) -> JavaObject:
+def _batches(spark: SparkSession, handles: Handles, table: pa.Table) -> JavaObject:
+    """Return an iterator of Arrow batches in the JVM; a small batch is an argument of one call."""
     batches = table.combine_chunks().to_batches()
-    if table.nbytes <= _INLINE_BYTES:
-        return _inline(handles, batches)
+    if table.nbytes <= _INLINE_BYTES and len(batches) == 1:
+        return handles.iterators.single(batches[0].serialize().to_pybytes())
     read = handles.python_sql_utils.readArrowStreamFromFile
 
     # Where Spark encrypts what it writes, the stream goes through a socket instead of a file.
     server = handles.named("org.apache.spark.sql.api.python.ArrowIteratorServer")
     return spark.sparkContext._serialize_to_jvm(batches, ArrowStreamSerializer(), read, server)
-
-
-def _inline(handles: Handles, batches: list[pa.RecordBatch]) -> JavaObject:
-    """Pass Arrow batches to the JVM as one argument of a call, without a socket or a file."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    channel = handles.channels.newChannel(handles.byte_stream(sink.getvalue().to_pybytes()))
-    return handles.arrow_converters.getBatchesFromStream(channel)

@@ -37,6 +37,7 @@ from hudi_vector.read.predicate.nodes import (
 from hudi_vector.spark.catalyst.gateway import first_sentence
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError, translate
+from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.table.recent import Recent
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def analyse_filter(spark: SparkSession, schema: StructType, text: str, table: st
     """
     described = schema.json()
     session = spark._jsparkSession
-    settings = hashlib.sha256(session.sessionState().conf().settings().toString().encode()).hexdigest()
+    settings = hashlib.sha256(repr(sorted(session_settings(spark).items())).encode()).hexdigest()
     key = (session.sessionUUID(), described, text, settings)
     known = _FILTERS.get(key)
     if known is not None:

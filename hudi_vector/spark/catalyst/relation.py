@@ -24,6 +24,7 @@ from hudi_vector.errors import HudiVectorError
 from hudi_vector.spark.catalyst.gateway import JavaObject, execution_error, first_sentence
 from hudi_vector.spark.catalyst.handles import Handles, handles_of
 from hudi_vector.spark.catalyst.local_rows import internal_rows
+from hudi_vector.spark.catalyst.settings import one_step, statement_of
 
 __all__ = ["Produce", "lazy_relation"]
 
@@ -35,6 +36,7 @@ Produce = Callable[[Sequence[str]], pa.Table]
 _NUMBERS = itertools.count(1)
 _METADATA_MARK = "__metadata_col"
 _V2 = "org.apache.spark.sql.connector"
+_RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def lazy_relation(
     """
     handles = handles_of(spark)
     table = _Table(spark, _Shape(name, _as_visible(visible), tuple(hidden)), produce, describe)
-    return handles.v2_relation.create(table, handles.none, handles.none, handles.no_options)
+    return handles.static(_RELATION, "create")(table, handles.none, handles.none, handles.no_options)
 
 
 def _as_visible(schema: StructType) -> StructType:
@@ -248,15 +250,23 @@ class _Scan(_Proxy):
 
     def rows(self) -> JavaObject:
         """Return the rows, made once for each execution: adaptive execution plans the rest of a statement again."""
-        execution = self._spark.sparkContext.getLocalProperty("spark.sql.execution.id")
-        if self._made is not None and execution is not None and self._made[0] == execution:
-            return self._made[1]
+        with one_step():
+            execution = statement_of(self._spark)
+            if self._made is not None and execution is not None and self._made[0] == execution:
+                return self._made[1]
+            made = self._rows(execution)
+        if execution is not None:
+            self._made = (execution, made)
+        return made
+
+    def _rows(self, execution: str | None) -> JavaObject:
+        """Return the rows; raise every error as one line of Java."""
         gateway = self._spark.sparkContext._gateway
         assert gateway is not None
         try:
             if _is_explained(handles_of(self._spark), execution):
                 return internal_rows(self._spark, None, self._schema)
-            made = internal_rows(self._spark, self._produce(self._schema.names), self._schema)
+            return internal_rows(self._spark, self._produce(self._schema.names), self._schema)
         except HudiVectorError as problem:
             raise execution_error(gateway, str(problem)) from None
         except (PySparkException, Py4JJavaError) as problem:
@@ -266,9 +276,6 @@ class _Scan(_Proxy):
             _LOG.error("the search failed", exc_info=problem)
             text = f"the search failed unexpectedly: {type(problem).__name__}: {first_sentence(problem)}"
             raise execution_error(gateway, text) from None
-        if execution is not None:
-            self._made = (execution, made)
-        return made
 
     class Java:
         """The interface py4j presents to the JVM."""
@@ -281,7 +288,7 @@ def _is_explained(handles: Handles, execution: str | None) -> bool:
 
     Spark also explains the plan of every execution for its listeners, but only after the execution has its id.
     """
-    stack = handles.spark_utils.exceptionString(handles.exception())
+    stack = handles.static("org.apache.spark.util.Utils", "exceptionString")(handles.exception())
     return "ExplainCommand" in stack or (execution is None and "explainString" in stack)
 
 

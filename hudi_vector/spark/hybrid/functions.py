@@ -6,8 +6,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hudi_vector.spark.catalyst.arguments import Signature, bind, constant, nested_constant
+from hudi_vector.spark.catalyst.arguments import (
+    Argument,
+    Signature,
+    bind,
+    constant,
+    named_and_placed,
+    nested_constant,
+)
 from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.printed import Expressions
 from hudi_vector.spark.hybrid.api import as_probes
 from hudi_vector.spark.hybrid.batch import HybridQueries, hybrid_batch_plan
 from hudi_vector.spark.hybrid.search import FUNCTION, checked_hybrid, hybrid_relation, probes_of
@@ -31,9 +39,9 @@ _SIGNATURE = Signature(
 )
 
 
-def hybrid_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+def hybrid_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     """Build ``hudi_hybrid_search(…)``: the best rows by several columns, for one query or each row of a query table."""
-    given = bind(_SIGNATURE, expressions)
+    given = bind(_SIGNATURE, named_and_placed(expressions))
     nested = ("search_column", "weight", "distance_type")
     values = {name: nested_constant(given[name], name) for name in nested if name in given}
     plain = ("top_k", "fusion", "normalize", "filter", "as_of", "execution", "timeout")
@@ -59,9 +67,9 @@ def hybrid_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
     return hybrid_relation(search, probes_of(search, as_probes(_queries(given["probe_column"]), len(search.columns))))
 
 
-def _queries(expression: JavaObject) -> Any:
+def _queries(argument: Argument) -> Any:
     """Return the queries, given as an array, or as a row ``(ARRAY(…), MAP(…))``, which Spark parses as a struct."""
-    value = nested_constant(expression, "probe_column")
+    value = nested_constant(argument, "probe_column")
     if _is_row(value):
         value = [entry for _, entry in value]
     return [_query(entry) for entry in value] if isinstance(value, list) else value

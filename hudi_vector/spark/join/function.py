@@ -8,9 +8,10 @@ from pyspark.sql import SparkSession
 
 from hudi_vector.arguments import as_text
 from hudi_vector.query.tuning import JoinOptions
-from hudi_vector.spark.catalyst.arguments import Signature, bind, constant
-from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.arguments import Argument, Signature, bind, constant, is_table, named_and_placed
+from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import frame_of
+from hudi_vector.spark.catalyst.printed import Expressions
 from hudi_vector.spark.join.api import join_plan
 from hudi_vector.spark.join.prepare import prepare
 
@@ -37,9 +38,9 @@ _SIGNATURE = Signature(
 )
 
 
-def join_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+def join_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     """Build ``hudi_knn_join(left, right, left_vector, right_vector, k, …)``; a side is a name or ``TABLE(…)``."""
-    given = bind(_SIGNATURE, expressions)
+    given = bind(_SIGNATURE, named_and_placed(expressions))
     values = {name: constant(given[name], name) for name in _NAMED if name in given}
     vectors = [as_text(constant(given[name], name), name) for name in ("left_vector", "right_vector")]
     k = constant(given["k"], "k") if "k" in given else None
@@ -50,7 +51,5 @@ def join_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObj
     return join_plan(prepare(left, right, vectors[0], vectors[1], k, spark=spark, **values))
 
 
-def _side(spark: SparkSession, expression: JavaObject, name: str) -> Any:
-    if node_name(expression) != "FunctionTableSubqueryArgumentExpression":
-        return constant(expression, name)
-    return frame_of(spark, expression.plan())
+def _side(spark: SparkSession, argument: Argument, name: str) -> Any:
+    return frame_of(spark, argument.plan()) if is_table(argument) else constant(argument, name)

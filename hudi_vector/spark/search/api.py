@@ -14,7 +14,8 @@ from hudi_vector.errors import InvalidTypeError
 from hudi_vector.query.explain import explained_by
 from hudi_vector.query.tuning import SearchOptions, checked_tuning
 from hudi_vector.schema import quoted
-from hudi_vector.spark.catalyst.handles import frame_of
+from hudi_vector.spark.catalyst.handles import frame_of, selected
+from hudi_vector.spark.catalyst.settings import one_step
 from hudi_vector.spark.columns import DISTANCE
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
 from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
@@ -193,7 +194,8 @@ def _checked(
     **asked: Any,
 ) -> TableSearch:
     name, tuning = as_text(column, "column") or "", checked_tuning(mode, recall_target, **options)
-    return checked_search(spark, target_of(spark, table), name, dimension, tuning=tuning, **asked)
+    with one_step():
+        return checked_search(spark, target_of(spark, table), name, dimension, tuning=tuning, **asked)
 
 
 def target_of(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) -> Target:
@@ -235,4 +237,4 @@ def chosen(found: DataFrame, columns: Sequence[str] | None, always: Sequence[str
     shown = {name.lower() for name in found.columns}
     taken = [quoted(name) if name.lower() in shown else name for name in names]
     missing = [] if "*" in names else [name for name in always if name not in asked]
-    return found.select(taken + missing)
+    return selected(found, taken + missing)

@@ -36,6 +36,7 @@ from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.schema import HUDI_TYPE, quoted
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.predicates import Filter
+from hudi_vector.spark.catalyst.settings import session_settings, time_zone
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.scanned import length_in, search_frame
 from hudi_vector.spark.snapshots import forget, snapshot_for
@@ -283,7 +284,7 @@ class TableSearch:
             max_distance=self.max_distance,
             predicate=renamed(predicate, physical) if predicate is not None else None,
             filter_text=self.filter.text if self.filter else None,
-            zone=str(self.spark.conf.get("spark.sql.session.timeZone")),
+            zone=time_zone(self.spark),
             execution=self.execution,
             why_spark=why_spark or (f"the filter ({self.filter.reason})" if self.filter and not predicate else None),
             tuning=self.tuning,
@@ -302,9 +303,8 @@ class TableSearch:
 
 def settings_of(spark: SparkSession) -> Mapping[str, str]:
     """Return a session's settings that searches read, as text."""
-    settings = spark._jsparkSession.sessionState().conf()
-    read = {option.key: settings.getConfString(option.key, None) for option in options.SEARCH}
-    return {key: str(value) for key, value in read.items() if value is not None}
+    settings = session_settings(spark)
+    return {option.key: settings[option.key] for option in options.SEARCH if option.key in settings}
 
 
 def lance_holds_sparse(plan: SearchPlan, columns: Iterable[SearchColumn]) -> bool:

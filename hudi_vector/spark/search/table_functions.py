@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from typing import Any
@@ -13,10 +14,20 @@ from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, Inv
 from hudi_vector.kernels.metrics import metric_named, require_comparable
 from hudi_vector.query.tuning import AS_SET, JoinOptions, Tuning, checked_tuning
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.spark.catalyst.arguments import Signature, bind, constant, is_deferred
-from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.arguments import (
+    Argument,
+    Signature,
+    bind,
+    constant,
+    is_deferred,
+    is_table,
+    named_and_placed,
+)
+from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.predicates import analyse_filter
+from hudi_vector.spark.catalyst.printed import Expressions
+from hudi_vector.spark.catalyst.settings import time_zone
 from hudi_vector.spark.columns import shown_distances, vector_column
 from hudi_vector.spark.resolve import Target, as_it_was, resolve_frame, resolve_name
 from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
@@ -78,12 +89,13 @@ _JOINED = Signature(
 )
 
 
-def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+def search_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     """Build ``hudi_vector_search(…)``: for one query vector, or in RFC-102's form with two tables."""
-    named = {str(e.key()).lower() for e in expressions if node_name(e) == "NamedArgumentExpression"}
+    arguments = named_and_placed(expressions)
+    named = {name.lower() for name, _ in arguments if name is not None}
     if named & {"base_table", "base_col", "query_table", "query_col"}:
-        return _joined(spark, bind(_JOINED, expressions))
-    given = bind(_SINGLE, expressions)
+        return _joined(spark, bind(_JOINED, arguments))
+    given = bind(_SINGLE, arguments)
     target = table_argument(spark, given["table"], "table")
     name = _text(given["embedding_col"], "embedding_col")
     query, length = _query(spark, given["query_vector"])
@@ -95,9 +107,9 @@ def search_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaO
     return single_relation(search, constant_query(query(), search.column.dimension), shown)
 
 
-def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaObject:
+def batch_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     """Build ``hudi_vector_search_batch(…)``: the nearest rows of a table for each row of a query table."""
-    given = bind(_BATCH, expressions)
+    given = bind(_BATCH, named_and_placed(expressions))
     corpus = table_argument(spark, given["table"], "table")
     queries = table_argument(spark, given["query_table"], "query_table")
     rows = QueryRows.of(queries, _text(given["query_col"], "query_col"))
@@ -105,7 +117,7 @@ def batch_function(spark: SparkSession, expressions: list[JavaObject]) -> JavaOb
     return batch_plan(search, rows, BatchShape.CORPUS_FIRST, shown_distances(spark))
 
 
-def _joined(spark: SparkSession, given: Mapping[str, JavaObject]) -> JavaObject:
+def _joined(spark: SparkSession, given: Mapping[str, Argument]) -> JavaObject:
     base = table_argument(spark, given["base_table"], "base_table")
     corpus = table_argument(spark, given["query_table"], "query_table")
     rows = QueryRows.of(base, _text(given["base_col"], "base_col"))
@@ -114,7 +126,7 @@ def _joined(spark: SparkSession, given: Mapping[str, JavaObject]) -> JavaObject:
 
 
 def _search(
-    spark: SparkSession, target: Target, column: str, given: Mapping[str, JavaObject], dimension: int | None
+    spark: SparkSession, target: Target, column: str, given: Mapping[str, Argument], dimension: int | None
 ) -> TableSearch:
     values = {
         name: constant(given[name], name)
@@ -195,9 +207,8 @@ def _execution(execution: Any) -> str:
 
 
 def _as_of(spark: SparkSession, target: Target, value: Any) -> AsOf | None:
-    zone = str(spark.conf.get("spark.sql.session.timeZone"))
     if value is None:
-        return parse_as_of(target.as_of, zone) if target.as_of else None
+        return parse_as_of(target.as_of, time_zone(spark)) if target.as_of else None
     if target.as_of:
         raise InvalidArgumentError(f"'{target.label}' is already read as of {target.as_of}; leave as_of out")
     if target.source is None:
@@ -205,7 +216,7 @@ def _as_of(spark: SparkSession, target: Target, value: Any) -> AsOf | None:
             f"as_of needs a Hudi table that is read directly, and for '{target.label}' {target.reason}; "
             "put the time travel into the view or subquery instead"
         )
-    return value if isinstance(value, AsOf) else parse_as_of(value, zone)
+    return value if isinstance(value, AsOf) else parse_as_of(value, time_zone(spark))
 
 
 def as_of_argument(value: Any) -> Any:
@@ -224,25 +235,24 @@ def as_of_argument(value: Any) -> Any:
     return value
 
 
-def table_argument(spark: SparkSession, expression: JavaObject, name: str) -> Target:
+def table_argument(spark: SparkSession, argument: Argument, name: str) -> Target:
     """Return the target of an argument that names a table or is ``TABLE(…)``."""
-    if node_name(expression) == "FunctionTableSubqueryArgumentExpression":
-        return resolve_frame(spark, expression.plan(), "the TABLE argument")
-    return resolve_name(spark, _text(expression, name))
+    if is_table(argument):
+        return resolve_frame(spark, argument.plan(), "the TABLE argument")
+    return resolve_name(spark, _text(argument, name))
 
 
-def _text(expression: JavaObject, name: str) -> str:
-    text = as_text(constant(expression, name), name)
+def _text(argument: Argument, name: str) -> str:
+    text = as_text(constant(argument, name), name)
     assert text is not None
     return text
 
 
-def _query(spark: SparkSession, expression: JavaObject) -> tuple[Callable[[], Any], int | None]:
+def _query(spark: SparkSession, argument: Argument) -> tuple[Callable[[], Any], int | None]:
     """Return a function that gives the query vector, and its length, None if only the running statement knows it."""
-    if is_deferred(expression):
-        return _subquery_value(spark, expression), None
-    value = constant(expression, "query_vector")
-    vector = as_vector(value, None)
+    if is_deferred(argument):
+        return _subquery_value(spark, argument), None
+    vector = as_vector(_numbers_in(constant(argument, "query_vector")), None)
     return (lambda: vector), len(vector)
 
 
@@ -251,6 +261,17 @@ def _subquery_value(spark: SparkSession, expression: JavaObject) -> Callable[[],
         java = handles_of(spark)
         columns = java.sequence([java.named("org.apache.spark.sql.Column")(expression)])
         row = DataFrame(spark._jsparkSession.range(1).select(columns), spark)
-        return row.collect()[0][0]
+        return _numbers_in(row.collect()[0][0])
 
     return evaluate
+
+
+def _numbers_in(value: Any) -> Any:
+    """Return the list in a text ``[0.1, 0.2]``, which is one constant to Spark; return any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return found if isinstance(found, list) else value

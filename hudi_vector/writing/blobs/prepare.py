@@ -15,6 +15,7 @@ from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, Upload, finis
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
 from hudi_vector.options import require_known, require_known_in_session
 from hudi_vector.spark.catalyst.fitness import require_workers
+from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.spark.snapshots import writers_zone
 from hudi_vector.storage import normalise
@@ -91,7 +92,7 @@ def prepare_blobs(
     df = spark_frame(df)
     spark = df.sparkSession
     require_known(options or {}, any_case=True)
-    require_known_in_session(spark)
+    require_known_in_session(session_settings(spark))
     files = Files(spark)
     target = resolve_target(spark, files, table, None)
     existing = target.existing

@@ -1,0 +1,173 @@
+"""A statement's own cost: the calls between Python and the JVM, and what is read from one text in place of many calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import tables
+from support.jvm_calls import calls_of
+
+import hudi_vector as hv
+from hudi_vector.errors import InvalidOptionError
+from hudi_vector.spark.catalyst.arguments import constant
+from hudi_vector.spark.catalyst.handles import handles_of
+from hudi_vector.spark.catalyst.printed import Expressions, Printed, printed_constants
+from hudi_vector.spark.catalyst.settings import one_step, session_settings, time_zone
+
+MOST = 40
+WARM = 2
+
+
+@pytest.fixture(scope="module")
+def table(spark, workspace):
+    path = tables.fresh_path(workspace)
+    tables.write(tables.frame(spark, range(40)), path, datasource__write__operation="bulk_insert")
+    name = tables.fresh_name()
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    return name, str(path)
+
+
+def queries():
+    return iter(np.random.default_rng(5).standard_normal((20, 8)).round(3).tolist())
+
+
+def array(query):
+    return "ARRAY(" + ", ".join(f"{x!r}D" for x in query) + ")"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "'{path}', 'emb', {query}, 3, 'cosine'",
+        "'{name}', 'emb', {query}, 3",
+        "table => '{path}', embedding_col => 'emb', query_vector => {query}, k => 3, filter => 'price < 5000'",
+    ],
+)
+def test_a_warm_statement_takes_few_calls(spark, table, arguments):
+    asked = queries()
+
+    def run():
+        given = arguments.format(name=table[0], path=table[1], query=array(next(asked)))
+        return spark.sql(f"SELECT id, name, _distance FROM hudi_vector_search({given})").collect()
+
+    for _ in range(WARM):
+        run()
+    with calls_of(spark) as calls:
+        assert len(run()) == 3
+    assert len(calls.asked) <= MOST, calls.asked
+
+
+@pytest.mark.parametrize("columns", [None, ["id"], ["id", "name", "price", "category", "_rank"]])
+def test_a_warm_search_of_python_takes_few_calls(spark, table, columns):
+    asked = queries()
+
+    def run():
+        return hv.search(spark, table[1], "emb", next(asked), 3, columns=columns).collect()
+
+    for _ in range(WARM):
+        run()
+    with calls_of(spark) as calls:
+        assert len(run()) == 3
+    assert len(calls.asked) <= MOST, calls.asked
+
+
+def test_settings_between_two_statements_and_of_two_sessions_are_seen(spark, table):
+    query = array(next(queries()))
+    statement = f"SELECT * FROM hudi_vector_search('{table[1]}', 'emb', {query}, 3)"
+    other = spark.newSession()
+    assert spark.sql(statement).columns[-2:] == ["_distance", "_hudi_distance"]
+    spark.conf.set("hoodie.vector.search.distance.columns", "_distance")
+    try:
+        assert spark.sql(statement).columns[-2:] == ["category", "_distance"]
+        assert other.sql(statement).columns[-2:] == ["_distance", "_hudi_distance"]
+        spark.conf.set("hoodie.vector.serch.mode", "exact")
+        with pytest.raises(Exception, match=r"'hoodie\.vector\.serch\.mode' is no setting"):
+            spark.sql(statement)
+        with pytest.raises(InvalidOptionError, match=r"hoodie\.vector\.serch\.mode"):
+            hv.search(spark, table[1], "emb", [1.0] * 8)
+    finally:
+        spark.conf.unset("hoodie.vector.search.distance.columns")
+        spark.conf.unset("hoodie.vector.serch.mode")
+    assert spark.sql(statement).columns[-2:] == ["_distance", "_hudi_distance"]
+
+
+def test_all_settings_come_as_they_are(spark):
+    odd = {"my.first": "a, b.c=d -> e\n", "my.second": "", "my.third": "{x} \U0001f600 \\'"}
+    for key, value in odd.items():
+        spark.conf.set(key, value)
+    try:
+        found = session_settings(spark)
+        assert {key: found[key] for key in odd} == odd
+        assert all(spark.conf.get(key) == value for key, value in found.items() if key.startswith("spark.sql."))
+        with one_step():
+            session_settings(spark)
+            spark.conf.unset("my.first")
+            assert session_settings(spark)["my.first"] == odd["my.first"], "a step has the settings of its beginning"
+        assert "my.first" not in session_settings(spark)
+    finally:
+        for key in odd:
+            spark.conf.unset(key)
+
+
+def test_the_time_zone_is_that_of_the_session_or_of_the_jvm(spark):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for zone in ("Europe/Lisbon", "Asia/Kathmandu"):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            assert time_zone(spark) == zone
+        spark.conf.unset("spark.sql.session.timeZone")
+        assert time_zone(spark) == spark.conf.get("spark.sql.session.timeZone")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+PRINTED = (
+    "'a'", r"'it\'s \\ \"b\" `c`, (d) => 1'", "'two\nlines'", "''", "'array('", "7", "-7", "9L", "0.5", "-0.25", "2.0",
+    "12BD", "0.00000001", "1.5D", "-1e-9D", "1e20D", "123456789012D", "ARRAY(1, 2)", "ARRAY(0.5D, -1e-7D, 3D)",
+    "ARRAY(0.5, -0.25, 1234.5)", "ARRAY(1, 0.5)", "ARRAY(1, 2.5D)", "ARRAY(9007199254740993L, 0.5D)",
+    "ARRAY(0.1, 2e3)", "ARRAY(12S, 0.5D, 1Y)", "ARRAY(0.12345678901234567890123, 1)", "'x\u00e9\U0001f600'",
+)  # fmt: skip
+UNKNOWN = (
+    "NULL", "true", "ARRAY()", "ARRAY(NULL)", "ARRAY(1, NULL)", "ARRAY('a')", "ARRAY(1F)", "1F", "3S", "DATE'2024-01-01'",
+    "ARRAY(CAST(2.7 AS DECIMAL(2,0)), 1.5)", "ARRAY(CAST(0.5 AS INT), 1.5)", "ARRAY(ARRAY(1))", "1 + 1", "X'00'",
+    "CAST('NaN' AS DOUBLE)", "ARRAY(CAST('NaN' AS DOUBLE))", "id", "(SELECT 1)", "upper('a')", "ARRAY(id)", "+5",
+    "MAP('a', 1)", "STRUCT(1)", "CAST(1.5 AS DOUBLE)", "TIMESTAMP'2024-01-01 00:00:00'", "INTERVAL 1 DAY",
+)  # fmt: skip
+
+
+def expressions_of(spark, texts):
+    """The analysed expressions of SQL texts, as Spark hands them to a function."""
+    frame = spark.range(1).selectExpr(*(f"{text} AS a{place}" for place, text in enumerate(texts)))
+    projected = frame._jdf.queryExecution().analyzed().projectList()
+    return [projected.apply(place).child() for place in range(projected.length())]
+
+
+def test_printed_constants_are_those_that_spark_evaluates(spark):
+    found = expressions_of(spark, PRINTED)
+    printed = printed_constants(Expressions(handles_of(spark).sequence(found)))
+    assert printed is not None
+    for text, expression, ours in zip(PRINTED, found, printed, strict=True):
+        theirs = constant(expression, "argument")
+        assert type(ours.value) is type(theirs), text
+        assert np.array_equal(ours.value, theirs), text
+        assert getattr(ours.value, "dtype", None) == getattr(theirs, "dtype", None), text
+
+
+def test_one_argument_of_another_form_leaves_all_to_be_asked_for(spark):
+    for text, expression in zip(UNKNOWN, expressions_of(spark, UNKNOWN), strict=True):
+        known = expressions_of(spark, ["'t'", "5"])
+        given = handles_of(spark).sequence([known[0], expression, known[1]])
+        assert printed_constants(Expressions(given)) is None, text
+
+
+def test_names_of_printed_constants_are_found(spark):
+    texts = ["'t'", "'k => 5'", "ARRAY(1.5, 2)", "'a\x1eb'"]
+    values = expressions_of(spark, texts)
+    java = handles_of(spark)
+    named = java.named("org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression")
+    given = [values[0], named("Filter", values[1]), named("query_vector", values[2])]
+    printed = printed_constants(Expressions(java.sequence(given)))
+    assert [each.key for each in printed] == [None, "Filter", "query_vector"]
+    assert printed[:2] == [Printed("t"), Printed("k => 5", "Filter")]
+    hidden = [values[0], named("filter", values[3])]
+    assert printed_constants(Expressions(java.sequence(hidden))) is None, "the text holds the sign between two others"
