@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,9 @@ _RULES = (
     "BooleanSimplification",
     "SimplifyCasts",
 )
+_BETWEEN = "\x1e"
+# A column as Spark shows it: with L behind the id of a BIGINT, and the delay of a watermark.
+_ATTRIBUTE = re.compile(r"(?P<name>.*)#(?P<id>\d+)L?(?:-T\d+ms)?", re.DOTALL)
 _RELATIONS = frozenset({"LogicalRelation", "DataSourceV2Relation", "DataSourceV2ScanRelation"})
 
 
@@ -41,14 +45,9 @@ class Peeled:
 
     def physical(self, plan: JavaObject) -> tuple[tuple[str, str], ...] | None:
         """Return each output column of a plan with its name in the relation, or None if a column is computed."""
-        output = plan.output()
-        pairs = []
-        for i in range(output.length()):
-            physical = self.columns.get(_id(output.apply(i)))
-            if physical is None:
-                return None
-            pairs.append((str(output.apply(i).name()), physical))
-        return tuple(pairs)
+        pairs = [(name, self.columns.get(number)) for number, name in _attributes(plan.output())]
+        found = tuple((name, physical) for name, physical in pairs if physical is not None)
+        return found if len(found) == len(pairs) else None
 
 
 def peel(plan: JavaObject, through_filters: bool = False) -> Peeled | str:
@@ -62,8 +61,8 @@ def peel(plan: JavaObject, through_filters: bool = False) -> Peeled | str:
     while (kind := node_name(node)) not in _RELATIONS:
         if kind == "Project":
             items = node.projectList()
-            for i in range(items.length()):
-                pair = _plain_column(items.apply(i))
+            for i, text in enumerate(_texts(items)):
+                pair = _passed_on(text) or _plain_column(items.apply(i))
                 if pair is None:
                     return f"the view computes {items.apply(i).sql()}"
                 renamed[pair[0]] = renamed.get(pair[1], pair[1])
@@ -73,8 +72,7 @@ def peel(plan: JavaObject, through_filters: bool = False) -> Peeled | str:
         elif kind not in _PASSED_THROUGH:
             return f"a {kind} is between the name and the table"
         node = node.children().apply(0)
-    output = node.output()
-    columns = {_id(output.apply(i)): str(output.apply(i).name()) for i in range(output.length())}
+    columns = dict(_attributes(node.output()))
     columns |= {outer: columns[inner] for outer, inner in renamed.items() if inner in columns}
     return Peeled(node, columns, tuple(filters))
 
@@ -111,6 +109,31 @@ def translated(peeled: Peeled) -> list[Predicate]:
 def _expression_id(shown: dict[str, object]) -> int:
     described = shown["exprId"]
     return int(described["id"]) if isinstance(described, dict) else -1
+
+
+def _texts(expressions: JavaObject) -> list[str]:
+    """Return Spark's texts of expressions, by one call; empty texts if they cannot be split."""
+    count = expressions.length()
+    texts = str(expressions.mkString(_BETWEEN)).split(_BETWEEN) if count else []
+    return texts if len(texts) == count else [""] * count
+
+
+def _attributes(output: JavaObject) -> list[tuple[int, str]]:
+    """Return the expression id and the name of each column of a plan's output."""
+    shown = [_ATTRIBUTE.fullmatch(text) for text in _texts(output)]
+    return [
+        (int(text["id"]), text["name"]) if text else (_id(output.apply(i)), str(output.apply(i).name()))
+        for i, text in enumerate(shown)
+    ]
+
+
+def _passed_on(text: str) -> tuple[int, int] | None:
+    """Return the expression id, twice, of a projection's column that is passed on under its name, by Spark's text.
+
+    A projection holds nothing but columns and aliases, whose text has ``AS``.
+    """
+    found = None if " AS " in text else _ATTRIBUTE.fullmatch(text)
+    return None if found is None else (int(found["id"]), int(found["id"]))
 
 
 def _plain_column(expression: JavaObject) -> tuple[int, int] | None:

@@ -20,6 +20,7 @@ from hudi_vector.spark.blobs.guard import guard
 from hudi_vector.spark.catalyst.gateway import JavaObject, function_builder, option_value
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.printed import Expressions
+from hudi_vector.spark.catalyst.relation import compiled
 from hudi_vector.spark.catalyst.settings import one_step
 from hudi_vector.spark.hybrid.functions import hybrid_function
 from hudi_vector.spark.join.function import join_function
@@ -61,6 +62,7 @@ def install(spark: SparkSession) -> None:
     old.
     """
     gateway, handles = spark.sparkContext._gateway, handles_of(spark)
+    compiled(handles)  # now, so that no statement waits for it
     tables = {name: partial(_of_table, build) for name, build in TABLE_FUNCTIONS.items()}
     scalars = {name: partial(_of_value, build) for name, build in FUNCTIONS.items()}
     for functions, registry in ((tables, _Tables(spark)), (scalars, _Scalars(spark))):

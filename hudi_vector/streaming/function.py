@@ -42,7 +42,7 @@ def stream_function(spark: SparkSession, expressions: Expressions) -> JavaObject
 
     The arguments are ``(TABLE(input), search_table, column_to_search, column_to_query, top_k, …)``.
     """
-    given = bind(_SIGNATURE, named_and_placed(expressions))
+    given = bind(_SIGNATURE, named_and_placed(expressions, as_printed=False))
     if not is_table(given["input"]):
         raise InvalidTypeError("the argument 'input' must be TABLE(a view or query), whose rows ask")
     values = {name: _value(expression, name) for name, expression in given.items() if not is_table(expression)}

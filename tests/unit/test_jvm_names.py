@@ -17,15 +17,11 @@ from hudi_vector.writing.rewriting.spark_hash import hash_int
 def test_names_are_found_whatever_they_go_through() -> None:
     found = members()
     for known in (
-        ("org.apache.spark.sql.Dataset", "ofRows"),  # through a variable
+        ("org.apache.spark.sql.SparkSession", "getActiveSession"),  # through a variable
         ("org.apache.hudi.common.util.Option", "empty"),  # through a constant
-        ("java.lang.reflect.Array", "set"),  # through a text
-        ("org.apache.spark.util.Utils", "exceptionString"),  # through two texts
-        ("org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation", "create"),  # a constant and a text
-        (
-            "org.apache.spark.sql.connector.catalog.CatalogV2Util",
-            "structTypeToV2Columns",
-        ),  # a property of another module
+        ("java.lang.Thread", "currentThread"),  # through a text
+        ("org.apache.spark.sql.Dataset", "ofRows"),  # through two texts
+        ("org.apache.spark.sql.api.python.PythonSQLUtils", "readArrowStreamFromFile"),  # a property of another module
     ):
         assert known in found, sorted(found)
 

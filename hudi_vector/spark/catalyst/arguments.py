@@ -13,7 +13,7 @@ import numpy as np
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.catalyst.handles import active_handles
-from hudi_vector.spark.catalyst.printed import Expressions, Printed, printed_constants
+from hudi_vector.spark.catalyst.printed import UNKNOWN, Expressions, Printed, printed_arguments
 
 __all__ = [
     "Argument",
@@ -55,15 +55,24 @@ class Signature:
         return (*self.order, *self.named_only)
 
 
-def named_and_placed(expressions: Expressions) -> list[tuple[str | None, Argument]]:
-    """Return each argument with the name it was given with, None for one that is given by position."""
-    printed = printed_constants(expressions)
-    if printed is not None:
-        return [(argument.key, argument) for argument in printed]
-    return [
-        (str(each.key()), each.value()) if node_name(each) == "NamedArgumentExpression" else (None, each)
-        for each in expressions
-    ]
+def named_and_placed(expressions: Expressions, as_printed: bool = True) -> list[tuple[str | None, Argument]]:
+    """Return each argument with the name it was given with, None for one that is given by position.
+
+    Without `as_printed` all are Catalyst expressions.
+    """
+    printed = printed_arguments(expressions) if as_printed else None
+    if printed is None:
+        return [
+            (str(each.key()), each.value()) if node_name(each) == "NamedArgumentExpression" else (None, each)
+            for each in expressions
+        ]
+    arguments: list[tuple[str | None, Argument]] = []
+    for place, (name, value) in enumerate(printed):
+        if value is not UNKNOWN:
+            arguments.append((name, Printed(value)))
+        else:
+            arguments.append((name, expressions[place] if name is None else expressions[place].value()))
+    return arguments
 
 
 def bind(signature: Signature, arguments: Sequence[tuple[str | None, Argument]]) -> dict[str, Argument]:

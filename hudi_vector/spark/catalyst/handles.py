@@ -17,7 +17,6 @@ from hudi_vector.spark.catalyst.gateway import JavaObject, enable_callbacks
 
 __all__ = ["Handles", "SessionState", "active_handles", "frame_of", "handles_of", "selected", "state_of"]
 
-_V2 = "org.apache.spark.sql.connector"
 _MADE_KEPT = 1024
 _BETWEEN = "\x1e"
 
@@ -58,13 +57,6 @@ class Handles:
         """Return a Scala map of the items."""
         return self.named("org.apache.spark.api.python.PythonUtils").toScalaMap(items)
 
-    def array(self, dotted: str, items: list[Any]) -> JavaObject:
-        """Return a Java array of a class; items are set by reflection, as py4j's item assignment refuses proxies."""
-        made = self.gateway.new_array(self.named(dotted), len(items))
-        for index, item in enumerate(items):
-            self.named("java.lang.reflect.Array").set(made, index, item)
-        return made
-
     def made(self, kind: str, described: str, make: Callable[[], JavaObject]) -> JavaObject:
         """Return an immutable Java object that `make` makes once for each description.
 
@@ -92,57 +84,9 @@ class Handles:
         return self.made("attributes", described, make)
 
     @cached_property
-    def batch_read(self) -> JavaObject:
-        """Return the capabilities of a table that can be read."""
-        able = self.named("java.util.HashSet")()
-        able.add(self.named(f"{_V2}.catalog.TableCapability").BATCH_READ)
-        return able
-
-    @cached_property
-    def no_transforms(self) -> JavaObject:
-        """Return an empty partitioning."""
-        return self.array(f"{_V2}.expressions.Transform", [])
-
-    @cached_property
-    def no_metrics(self) -> JavaObject:
-        """Return an empty array of the metrics of a scan."""
-        return self.array(f"{_V2}.metric.CustomMetric", [])
-
-    @cached_property
-    def no_task_metrics(self) -> JavaObject:
-        """Return an empty array of metric values."""
-        return self.array(f"{_V2}.metric.CustomTaskMetric", [])
-
-    @cached_property
-    def no_properties(self) -> JavaObject:
-        """Return empty table properties."""
-        return self.named("java.util.HashMap")()
-
-    @cached_property
-    def v2_util(self) -> JavaObject:
-        """Return Spark's conversions between schemas and V2 columns."""
-        return self.named(f"{_V2}.catalog.CatalogV2Util")
-
-    @cached_property
     def none(self) -> JavaObject:
         """Return Scala's None."""
         return self.module("scala.None")
-
-    @cached_property
-    def no_options(self) -> JavaObject:
-        """Return empty read options."""
-        return self.named("org.apache.spark.sql.util.CaseInsensitiveStringMap").empty()
-
-    @cached_property
-    def internal_row(self) -> JavaObject:
-        """Return the class object of Spark's internal rows."""
-        loader = self.named("java.lang.Thread").currentThread().getContextClassLoader()
-        return self.named("java.lang.Class").forName("org.apache.spark.sql.catalyst.InternalRow", True, loader)
-
-    @cached_property
-    def no_rows(self) -> JavaObject:
-        """Return an empty array of internal rows."""
-        return self.named("java.lang.reflect.Array").newInstance(self.internal_row, 0)
 
     @cached_property
     def arrow_converters(self) -> JavaObject:
@@ -168,11 +112,6 @@ class Handles:
     def iterators(self) -> JavaObject:
         """Return Scala's makers of iterators."""
         return self.module("scala.collection.Iterator")
-
-    @cached_property
-    def exception(self) -> JavaObject:
-        """Return Java's class of exceptions, whose instances record the JVM's stack."""
-        return self.named("java.lang.Exception")
 
     @cached_property
     def type_converters(self) -> JavaObject:

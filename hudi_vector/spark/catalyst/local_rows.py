@@ -36,6 +36,7 @@ from hudi_vector.read.conform import conform
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import Handles, handles_of
 from hudi_vector.spark.catalyst.settings import time_zone
+from hudi_vector.spark.catalyst.unsafe_rows import MOST_ROWS, fits_unsafe, no_columns, unsafe_bytes
 
 __all__ = ["arrow_fields", "collected", "internal_rows", "no_rows"]
 
@@ -109,15 +110,18 @@ def collected(frame: DataFrame) -> pa.Table:
     return conform(pa.Table.from_batches(batches), fields) if batches else pa.schema(fields).empty_table()
 
 
-def internal_rows(spark: SparkSession, table: pa.Table | None, schema: StructType) -> JavaObject:
-    """Return an ``InternalRow[]`` of the columns in `schema`, each of which must be in the table; None for no rows."""
+def internal_rows(spark: SparkSession, table: pa.Table, schema: StructType) -> bytes | JavaObject:
+    """Return the columns in `schema`, each of which must be in the table, as `unsafe_bytes` or as ``InternalRow[]``."""
     handles = handles_of(spark)
-    if table is None or not table.num_rows:
-        return handles.no_rows
     if not schema.fields:
+        if table.num_rows <= MOST_ROWS:
+            return no_columns(table.num_rows)
         # count(*) needs rows without columns: an unread column carries their number.
         return _through_arrow(spark, handles, pa.table({"": pa.repeat(True, table.num_rows)}), _UNREAD)
-    return _through_arrow(spark, handles, conform(table, arrow_fields(schema)), schema)
+    conformed = conform(table, arrow_fields(schema))
+    if fits_unsafe(conformed, schema):
+        return unsafe_bytes(conformed, schema)
+    return _through_arrow(spark, handles, conformed, schema)
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:

@@ -12,9 +12,9 @@ from pyspark.sql.types import StructType
 from hudi_vector.query.join.parallel import partitions_wanted
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import quoted
-from hudi_vector.spark.catalyst.few_rows import has_at_most, is_narrow
 from hudi_vector.spark.catalyst.gateway import option_value
 from hudi_vector.spark.catalyst.local_rows import collected
+from hudi_vector.spark.search.few_rows import has_at_most, is_narrow
 
 __all__ = ["LeftSide"]
 

@@ -28,12 +28,12 @@ from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import free_names, quoted
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
-from hudi_vector.spark.catalyst.few_rows import has_at_most, is_narrow
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields, collected
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
 from hudi_vector.spark.resolve import Target
+from hudi_vector.spark.search.few_rows import has_at_most, is_narrow
 from hudi_vector.spark.search.output import Output, added_output, columns_of, output_of, schema_of, second_side
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.spread import spread_plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from typing import Any
@@ -252,7 +251,8 @@ def _query(spark: SparkSession, argument: Argument) -> tuple[Callable[[], Any], 
     """Return a function that gives the query vector, and its length, None if only the running statement knows it."""
     if is_deferred(argument):
         return _subquery_value(spark, argument), None
-    vector = as_vector(_numbers_in(constant(argument, "query_vector")), None)
+    value = constant(argument, "query_vector")
+    vector = as_vector(value, None)
     return (lambda: vector), len(vector)
 
 
@@ -261,17 +261,6 @@ def _subquery_value(spark: SparkSession, expression: JavaObject) -> Callable[[],
         java = handles_of(spark)
         columns = java.sequence([java.named("org.apache.spark.sql.Column")(expression)])
         row = DataFrame(spark._jsparkSession.range(1).select(columns), spark)
-        return _numbers_in(row.collect()[0][0])
+        return row.collect()[0][0]
 
     return evaluate
-
-
-def _numbers_in(value: Any) -> Any:
-    """Return the list in a text ``[0.1, 0.2]``, which is one constant to Spark; return any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return found if isinstance(found, list) else value
