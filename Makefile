@@ -14,6 +14,9 @@ SOAK_LEVELS    ?= one two
 HISTORIES_one  := tests/properties/test_mark_states.py tests/properties/test_sweep.py
 HISTORIES_two  := tests/integration/test_clean_histories.py
 
+# Each process of the tests, and each worker of Spark, would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-vectors test-blobs docs-test test-pythons soak lint format bench docs clean
 

@@ -1,7 +1,7 @@
 """How fast is a search? Hudi's native function, Spark SQL expressions and ours, in one run over the same tables.
 
     python benchmarks/search.py [--rows 400000] [--dimension 128] [--files 8] [--codecs snappy,zstd,uncompressed,gzip]
-                                [--output bench-output] [--small]
+                                [--output bench-output] [--small] [--session]
 
 Every time is taken through ``spark.sql`` end to end: parsing, planning, searching, collecting. Hudi itself writes the
 tables (bulk insert, sort mode NONE, one file for each task). All ways take turns, as often as each other and after the
@@ -10,6 +10,11 @@ copy of the table that nothing has read: no cache of ours, and none of the syste
 cache, as the native function has none. "Repeated" is the second of two searches, the vectors in memory; next to it are
 SQL expressions over a table that Spark caches.
 Writes ``search.json`` and ``search.png``.
+
+With ``--session`` it measures instead how a session begins: the first hundred searches of a new JVM, ours, ours with
+the vector by ``from_json``, and the native function's, each in another JVM, and after the tenth, the fortieth and the
+hundredth of ours what ``SELECT 1`` takes then.
+Writes ``search-session.json``.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import argparse
 import cProfile
 import io
 import itertools
+import multiprocessing
 import pstats
 import shutil
 import statistics
@@ -46,6 +52,8 @@ _AIMS = {
     "repeated, 5 columns": 28,
     "batch of 20": 100,
 }
+_STAGES = {"first": (0, 1), "2nd to 10th": (1, 10), "31st to 40th": (30, 40), "91st to 100th": (90, 100)}
+_ONE, _ONES, _BY_JSON = "SELECT 1", 5, "ours, from_json"
 _ANEW = {"hoodie.vector.cache.max.bytes": "0"}
 _DISTRIBUTED = {"hoodie.vector.search.execution": "distributed"}
 
@@ -71,6 +79,10 @@ def main() -> None:
     shutil.rmtree(output / "tables", ignore_errors=True)
     output.mkdir(parents=True, exist_ok=True)
     about = environment()
+    if arguments.session:
+        content = {"size": size, "k": K, "seconds": sessions(output, size).seconds}
+        publish("search-session", arguments, about, content)
+        return
     spark = session(output)
     bench = SearchBench(spark, output / "tables", size)
     try:
@@ -96,6 +108,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dimension", type=int, default=128)
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--codecs", default="snappy,zstd,uncompressed,gzip")
+    parser.add_argument("--session", action="store_true", help="measure the first hundred searches of a new session")
     return parser.parse_args()
 
 
@@ -116,9 +129,11 @@ class SearchBench(Bench[Size]):
         self._next_query = itertools.count()
         self._next_batch = itertools.count()
 
-    def query(self) -> str:
-        """A query vector that was not asked before, as SQL."""
+    def query(self, as_json: bool = False) -> str:
+        """A query vector that was not asked before, as SQL: a literal for each number, or one for all."""
         vector = self._queries[next(self._next_query) % len(self._queries)]
+        if as_json:
+            return f"from_json('{vector.tolist()}', 'array<double>')"
         return "ARRAY(" + ", ".join(f"{x}D" for x in vector) + ")"
 
     def queries_view(self, count: int) -> str:
@@ -192,13 +207,15 @@ class SearchBench(Bench[Size]):
         return Way(lambda: self.spark.sql(statement[0]).collect(), drawn, gone)
 
 
-def search_sql(bench: SearchBench, table: Path, columns: str = "id, _distance", function: str = "") -> Iterator[str]:
+def search_sql(
+    bench: SearchBench, table: Path, columns: str = "id, _distance", function: str = "", *, as_json: bool = False
+) -> Iterator[str]:
     """One search after another, each with a query of its own."""
     name = f"hudi_vector_search{function}"
     if function:
         columns = columns.replace("_distance", "_hudi_distance AS _distance")
     while True:
-        yield f"SELECT {columns} FROM {name}('{table}', 'emb', {bench.query()}, {K}, 'cosine')"
+        yield f"SELECT {columns} FROM {name}('{table}', 'emb', {bench.query(as_json)}, {K}, 'cosine')"
 
 
 def batch_sql(table: Path, queries: str, function: str = "") -> str:
@@ -242,6 +259,50 @@ def searches(bench: SearchBench, table: Path) -> dict[str, Way]:
         f"{OURS}, repeated": bench.way(search_sql(bench, table), repeats=True),
         f"{OURS}, repeated, 5 columns": bench.way(search_sql(bench, table, COLUMNS), repeats=True),
     }
+
+
+def sessions(output: Path, size: Size) -> Results:
+    """The beginnings of sessions, each of which searches the table of the first codec in one way."""
+    new_process = multiprocessing.get_context("spawn").Pool
+    with new_process(1) as pool:
+        pool.apply(_session_that_writes, (output, size))
+    results = Results()
+    for way in (OURS, _BY_JSON, NATIVE):
+        print(f"\n{way}, in a new JVM")
+        with new_process(1) as pool:
+            times, ones = pool.apply(_session_that_searches, (output, size, way))
+        for stage, (first, last) in _STAGES.items():
+            if times[first:last]:
+                results.add(stage, way, times[first:last])
+            if last in ones and way == OURS:
+                results.add(stage, _ONE, ones[last])
+    shutil.rmtree(output / "tables", ignore_errors=True)
+    return results
+
+
+def _session_that_writes(output: Path, size: Size) -> None:
+    make_table(SearchBench(session(output), output / "tables", size), size.codecs[0], size.rows, size.codecs[0])
+
+
+def _session_that_searches(output: Path, size: Size, way: str) -> tuple[list[float], dict[int, list[float]]]:
+    """The seconds of each search of a session, and those of ``SELECT 1`` after the last search of a stage."""
+    bench = SearchBench(session(output), output / "tables", size)
+    function = "_native" if way == NATIVE else ""
+    statements = search_sql(bench, bench.folder / size.codecs[0], function=function, as_json=way == _BY_JSON)
+    ends = {last for _, last in _STAGES.values()}
+    times: list[float] = []
+    ones: dict[int, list[float]] = {}
+    for number in range(1, (100 if size.repeats > 2 else 10) + 1):
+        times.append(_seconds(bench, next(statements)))
+        if number in ends and number > 1:
+            ones[number] = [_seconds(bench, _ONE) for _ in range(_ONES)]
+    return times, ones
+
+
+def _seconds(bench: SearchBench, statement: str) -> float:
+    begun = time.perf_counter()
+    assert bench.spark.sql(statement).collect(), statement
+    return time.perf_counter() - begun
 
 
 def by_codec(bench: SearchBench, codec: str) -> None:

@@ -154,6 +154,24 @@ def search_ratios(run: Run) -> str:
     )
 
 
+def search_session(run: Run) -> str:
+    """What the first searches of a session take, and ``SELECT 1`` of the same moment."""
+    shown = ("native", "ours", "ours, from_json", "SELECT 1")
+    return _rows(
+        ["ms", *shown, "native / ours", "native / ours, from_json", "ours / SELECT 1"],
+        (
+            [
+                stage,
+                *(_spread(ways.get(way), 1000) for way in shown),
+                _ratio(ways.get("native"), ways.get("ours")),
+                _ratio(ways.get("native"), ways.get("ours, from_json")),
+                _ratio(ways.get("ours"), ways.get("SELECT 1")),
+            ]
+            for stage, ways in run["seconds"].items()
+        ),
+    )
+
+
 def search_profile(run: Run) -> str:
     """Where the time of a repeated search goes, up to the profile of Python."""
     lines = run["profile"][: run["profile"].index("")]
@@ -375,6 +393,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
     for made in (
         search,
         search_ratios,
+        search_session,
         search_profile,
         blobs_writing,
         blobs_reading,

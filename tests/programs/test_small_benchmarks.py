@@ -35,6 +35,15 @@ def test_clustering_by_vectors_changes_no_answer_and_reads_no_more_pages(tmp_pat
         assert 0 < after["pages"]["median"] <= before["pages"]["median"]
 
 
+def test_the_beginnings_of_sessions(tmp_path):
+    """The rows that are found are compared elsewhere; here is seen that all sessions search and are timed."""
+    seconds = run(tmp_path, "search.py", "--session")["seconds"]
+    assert {stage: sorted(ways) for stage, ways in seconds.items()} == {
+        "first": ["native", "ours", "ours, from_json"],
+        "2nd to 10th": ["SELECT 1", "native", "ours", "ours, from_json"],
+    }
+
+
 def test_single_values_of_both_sizes(tmp_path):
     """The benchmark itself compares the values with those of a scan."""
     seconds = run(tmp_path, "blobs.py", "--parts", "singles")["seconds"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.java_gateway import JavaClass, JVMView
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
@@ -38,20 +38,29 @@ JVM = f"{FEW_STATEMENTS} -XX:MetaspaceSize=512m -Xms1g -Xmn512m"
 
 
 def remember_java_names() -> None:
-    """A class of Java is looked up once: pyspark asks for one at each call, and Java looks for it in some 300 jars."""
-    look_up = JVMView.__getattr__
-    known: dict[tuple[Any, str], Any] = {}
+    """A package or class of Java is looked up once.
 
-    def remembered(view: Any, name: str) -> Any:
-        key = (view._gateway_client, name)
+    pyspark asks for classes at each call, by chains of dots too, and at each dot Java looks into some 300 jars.
+    """
+    known: dict[tuple[Any, str], Any] = {}
+    JVMView.__getattr__ = _remembering(JVMView.__getattr__, lambda _: "", known)
+    JavaPackage.__getattr__ = _remembering(JavaPackage.__getattr__, lambda package: f"{package._fqn}.", known)
+
+
+def _remembering(
+    look_up: Callable[[Any, str], Any], above: Callable[[Any], str], known: dict[tuple[Any, str], Any]
+) -> Callable[[Any, str], Any]:
+    def remembered(asked: Any, name: str) -> Any:
+        key = (asked._gateway_client, above(asked) + name)
         found = known.get(key)
         if found is None:
-            found = look_up(view, name)
-            if isinstance(found, JavaClass):
+            found = look_up(asked, name)
+            # A class that is not there yet looks like a package; packages have no capital letters.
+            if isinstance(found, JavaClass) or (isinstance(found, JavaPackage) and name.islower()):
                 known[key] = found
         return found
 
-    JVMView.__getattr__ = remembered
+    return remembered
 
 
 def leave_out_settings_of_clusters(spark: SparkSession) -> None:

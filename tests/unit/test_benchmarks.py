@@ -109,6 +109,13 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"seconds": {"snappy": {"native": [3.0, 1.0, 2.0], "ours, repeated": [0.1, 0.2, 0.3]}}},
         ["| repeated | 10.0× |", "| read anew |  |"],
     ),
+    "search_session": (
+        {"seconds": {"first": {"native": [9.0], "ours": [2.0]}, "10th": {"ours": [0.2], "SELECT 1": [0.1]}}},
+        [
+            "| first | 9,000 (9,000–9,000) | 2,000 (2,000–2,000) |  |  | 4.5× |  |  |",
+            "| 10th |  | 200 (200–200) |  | 100 (100–100) |  |  | 2.0× |",
+        ],
+    ),
     "search_profile": ({"profile": ["plan 1 ms", "scan 2 ms", "", "of Python"]}, ["plan 1 ms\nscan 2 ms\n```"]),
     "blobs_writing": (
         {"size": {"blobs": 10, "size": 1_000_000}, "seconds": {"writing": {"a copy": [0.5, 1.0, 2.0]}}},
