@@ -100,6 +100,17 @@ for _ in range(2):
         assert [row["id"] for row in session.sql(sql).collect()] == [2]
         assert session.sql(f"SELECT count(*) FROM {sql[15:].replace('search(', 'search_native(')}").collect()
         assert bytes(session.sql("SELECT read_blob(to_blob(x'41'))").collect()[0][0]) == b"A"
+
+# A second application in the same process and the same JVM, with settings that the first one did not have.
+first = spark.sparkContext.applicationId
+spark.stop()
+os.environ["PYSPARK_PYTHON"] = sys.executable
+spark = hv.register(made(SparkSession.builder.config("hoodie.vector.search.distance.columns", "_hudi_distance")))
+assert spark.sparkContext.applicationId != first
+found = spark.sql(f"SELECT * FROM hudi_vector_search('{table}', 'emb', ARRAY(0.5, 0.1), 1)")
+assert found.columns[-2:] == ["name", "_hudi_distance"], found.columns
+assert [row["id"] for row in found.collect()] == [2]
+assert [row["id"] for row in hv.search(spark, table, "emb", [0.5, 0.1], 2, columns=["id"]).collect()] == [2, 1]
 print("well")
 """
 
