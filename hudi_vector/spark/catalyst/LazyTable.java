@@ -21,6 +21,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -33,13 +34,16 @@ import org.apache.spark.unsafe.Platform;
  * session first needs it (relation.py): no generics, no lambdas, a cast where Java would infer a type.
  */
 public final class LazyTable implements SupportsRead, SupportsMetadataColumns {
+  private final SparkSession session;
   private final String name;
   private final StructType visible;
   private final StructType hidden;
   private final Function produce;
   private final Callable describe;
 
-  private LazyTable(String name, StructType visible, StructType hidden, Function produce, Callable describe) {
+  private LazyTable(
+      SparkSession session, String name, StructType visible, StructType hidden, Function produce, Callable describe) {
+    this.session = session;
     this.name = name;
     this.visible = visible;
     this.hidden = hidden;
@@ -50,12 +54,17 @@ public final class LazyTable implements SupportsRead, SupportsMetadataColumns {
   /** What Python calls: py4j finds an object's methods, but not a class that another loader has loaded. */
   public static final class Maker {
     /**
-     * A relation with these columns; hidden ones are absent from SELECT *, but can be named. `produce` makes rows of the
-     * columns whose JSON it gets, `describe` a text for EXPLAIN.
+     * A relation with these columns; hidden ones are absent from SELECT *, but can be named. `produce` makes rows from
+     * the text of `asked`, `describe` a text for EXPLAIN.
      */
     public LogicalPlan relation(
-        String name, StructType visible, StructType hidden, Function produce, Callable describe) {
-      LazyTable table = new LazyTable(name, visible, hidden, produce, describe);
+        SparkSession session,
+        String name,
+        StructType visible,
+        StructType hidden,
+        Function produce,
+        Callable describe) {
+      LazyTable table = new LazyTable(session, name, visible, hidden, produce, describe);
       return DataSourceV2Relation.create(
           table, scala.Option.empty(), scala.Option.empty(), CaseInsensitiveStringMap.empty());
     }
@@ -148,20 +157,27 @@ public final class LazyTable implements SupportsRead, SupportsMetadataColumns {
 
     /** The rows, made once for each execution: adaptive execution plans the rest of a statement again. */
     public InternalRow[] rows() {
-      String current = SparkSession.active().sparkContext().getLocalProperty("spark.sql.execution.id");
+      String current = table.session.sparkContext().getLocalProperty("spark.sql.execution.id");
       if (isExplained(current)) {
         return new InternalRow[0];
       }
       if (made == null || current == null || !current.equals(execution)) {
-        made = produced();
+        made = produced(current == null ? "" : current);
         execution = current;
       }
       return made;
     }
 
-    private InternalRow[] produced() {
+    /** All that Python would ask for: the columns, the statement, the session's time zone and its settings. */
+    private String asked(String current) {
+      SQLConf conf = table.session.sessionState().conf();
+      String settings = conf.getAllConfs().mkString("\u001e");
+      return columns.json() + "\u001f" + current + "\u001f" + conf.sessionLocalTimeZone() + "\u001f" + settings;
+    }
+
+    private InternalRow[] produced(String current) {
       try {
-        Object found = table.produce.call(columns.json());
+        Object found = table.produce.call(asked(current));
         return found instanceof byte[] ? unsafeRows((byte[]) found, columns.length()) : (InternalRow[]) found;
       } catch (RuntimeException problem) {
         throw problem;

@@ -24,7 +24,7 @@ from hudi_vector.errors import HudiVectorError
 from hudi_vector.spark.catalyst.gateway import JavaObject, execution_error, first_sentence
 from hudi_vector.spark.catalyst.handles import Handles, handles_of
 from hudi_vector.spark.catalyst.local_rows import internal_rows
-from hudi_vector.spark.catalyst.settings import one_step
+from hudi_vector.spark.catalyst.settings import handed_over, one_step
 
 __all__ = ["Produce", "compiled", "lazy_relation"]
 
@@ -33,6 +33,7 @@ _LOG = logging.getLogger(__name__)
 Produce = Callable[[Sequence[str]], pa.Table]
 """A function from the names of the requested columns to a table with exactly these columns."""
 
+_BETWEEN = "\x1f"
 _METADATA_MARK = "__metadata_col"
 _JAVA, _MAKER = "LazyTable.java", "org.apache.hudi.vector.LazyTable$Maker"
 
@@ -61,7 +62,7 @@ def lazy_relation(
         handles.data_type(session, json.dumps(schema.jsonValue())) for schema in (shown, StructType(list(hidden)))
     ]
     fields = {field.name: field for field in (*hidden, *shown.fields)}
-    return compiled(handles).relation(name, *schemas, _Rows(spark, fields, produce), _Description(describe))
+    return compiled(handles).relation(session, name, *schemas, _Rows(spark, fields, produce), _Description(describe))
 
 
 def compiled(handles: Handles) -> JavaObject:
@@ -103,14 +104,18 @@ class _Rows:
     fields: dict[str, StructField]
     produce: Produce
 
-    def call(self, columns: str) -> JavaObject:
-        """Return the rows of columns, given as the JSON of a schema; raise every error as one line of Java."""
+    def call(self, given: str) -> JavaObject:
+        """Return the rows of columns; raise every error as one line of Java.
+
+        The JVM gives the JSON of the columns' schema, and what it knows of the session and the statement, in one text.
+        """
         gateway = self.spark.sparkContext._gateway
         assert gateway is not None
+        columns, *known = given.split(_BETWEEN, 3)
         names = [field["name"] for field in json.loads(columns)["fields"]]
         schema = StructType([self.fields[name] for name in names])
         try:
-            with one_step():
+            with one_step(handed_over(self.spark, *known)):
                 return internal_rows(self.spark, self.produce(names), schema)
         except HudiVectorError as problem:
             raise execution_error(gateway, str(problem)) from None

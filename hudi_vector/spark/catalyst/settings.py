@@ -17,10 +17,11 @@ from pyspark.sql import SparkSession
 
 from hudi_vector.spark.catalyst.handles import state_of
 
-__all__ = ["application_of", "one_step", "session_settings", "statement_of", "time_zone"]
+__all__ = ["application_of", "handed_over", "one_step", "session_settings", "statement_of", "time_zone"]
 
 T = TypeVar("T")
 
+_SETTINGS, _STATEMENT, _TIME_ZONE = "settings", "statement", "time zone"
 _ZONE = "spark.sql.session.timeZone"
 _EXECUTION = "spark.sql.execution.id"
 _BETWEEN, _IS = "\x1e", " -> "  # Scala writes a pair of a map with this arrow; keys have no blanks
@@ -30,29 +31,43 @@ _APPLICATIONS: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
 
 
 @contextmanager
-def one_step() -> Iterator[None]:
-    """Keep what the functions of this module return for a session, in this thread, until the step ends."""
-    before = _ASKED.set({})
+def one_step(known: Mapping[tuple[str, SparkSession], Any] | None = None) -> Iterator[None]:
+    """Keep what the functions of this module return for a session, in this thread, until the step ends.
+
+    `known` is what the JVM handed over when it began the step, from `handed_over`.
+    """
+    before = _ASKED.set(dict(known or {}))
     try:
         yield
     finally:
         _ASKED.reset(before)
 
 
+def handed_over(spark: SparkSession, statement: str, zone: str, settings: str) -> dict[tuple[str, SparkSession], Any]:
+    """Return what the JVM says of a session: the id of its SQL execution, "" for none, its zone, and its settings."""
+    return {
+        (_STATEMENT, spark): statement or None,
+        (_TIME_ZONE, spark): zone,
+        (_SETTINGS, spark): _split(settings),
+    }
+
+
 def session_settings(spark: SparkSession) -> Mapping[str, str]:
     """Return all settings that a session has a value for, by key."""
-    return _once("settings", spark, lambda: _settings(spark))
+    return _once(_SETTINGS, spark, lambda: _split(str(state_of(spark).conf.getAllConfs().mkString(_BETWEEN))))
 
 
 def time_zone(spark: SparkSession) -> str:
     """Return the time zone of a session, which is that of its JVM if the session sets none."""
     zone = session_settings(spark).get(_ZONE)
-    return zone if zone is not None else _once("zone", spark, lambda: str(state_of(spark).conf.sessionLocalTimeZone()))
+    if zone is not None:
+        return zone
+    return _once(_TIME_ZONE, spark, lambda: str(state_of(spark).conf.sessionLocalTimeZone()))
 
 
 def statement_of(spark: SparkSession) -> str | None:
     """Return the id of the SQL execution that this thread runs, None outside of one."""
-    return _once("statement", spark, lambda: spark.sparkContext.getLocalProperty(_EXECUTION))
+    return _once(_STATEMENT, spark, lambda: spark.sparkContext.getLocalProperty(_EXECUTION))
 
 
 def application_of(context: SparkContext) -> str:
@@ -73,7 +88,7 @@ def _once(name: str, spark: SparkSession, ask: Callable[[], T]) -> T:
     return found
 
 
-def _settings(spark: SparkSession) -> dict[str, str]:
-    text = str(state_of(spark).conf.getAllConfs().mkString(_BETWEEN))
+def _split(text: str) -> dict[str, str]:
+    """Return settings from a text of pairs, as Scala writes a map with the separator of this module."""
     pairs = (entry.partition(_IS) for entry in text.split(_BETWEEN))
     return {key: value for key, _, value in pairs}
