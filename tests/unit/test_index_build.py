@@ -395,12 +395,16 @@ def test_vectors_that_calibrate_were_not_trained_on(
 
 def test_wrong_parameters(table: WrittenTable) -> None:
     for parameters, message in (
-        ({"kind": "ivf"}, "unknown kind of index 'ivf'; give ivf_sq8, ivf_flat, ivf_pq or hnsw"),
-        ({"num_bits": 8}, "num_bits is for the kind ivf_pq or hnsw, and the kind is ivf_sq8; leave it out"),
+        ({"kind": "ivf"}, "unknown kind of index 'ivf'; give ivf_sq8, ivf_flat, ivf_rabitq, ivf_pq or hnsw"),
+        ({"num_bits": 8}, "num_bits is for the kind ivf_rabitq or ivf_pq or hnsw, and the kind is ivf_sq8; leave it"),
         ({"kind": "hnsw", "num_sub_vectors": 2}, "num_sub_vectors is for the kind ivf_pq, and the kind is hnsw"),
-        ({"kind": "hnsw", "num_partitions": 2}, "num_partitions is for the kind ivf_sq8 or ivf_flat or ivf_pq, and"),
+        (
+            {"kind": "hnsw", "num_partitions": 2},
+            "num_partitions is for the kind ivf_sq8 or ivf_flat or ivf_rabitq or ivf_pq, and",
+        ),
         ({"kind": "hnsw", "sample": 2}, "sample is for the kind"),
-        ({"kind": "ivf_pq", "num_bits": 5}, "num_bits is 5; give 4 or 8"),
+        ({"kind": "ivf_pq", "num_bits": 5}, "num_bits is 5; an index of kind ivf_pq has 4 or 8"),
+        ({"kind": "ivf_rabitq", "num_bits": 8}, "num_bits is 8; an index of kind ivf_rabitq has 1, 2 or 4"),
         ({"kind": "ivf_pq", "num_sub_vectors": 3}, "num_sub_vectors is 3, and vectors of 4 elements are cut"),
         ({"kind": "ivf_pq", "num_sub_vectors": 0}, "give a number that divides 4, such as 1"),
         ({"num_partitions": 0}, "num_partitions is 0"),
@@ -426,6 +430,8 @@ def test_the_numbers_of_a_kind_are_kept(table: WrittenTable) -> None:
     for kind, numbers, bits in (
         ("ivf_pq", {"num_sub_vectors": 2, "num_bits": 4}, 4),
         ("ivf_pq", {}, 8),
+        ("ivf_rabitq", {"num_bits": 2}, 2),
+        ("ivf_rabitq", {}, 1),
         ("hnsw", {"num_bits": 4}, 4),
     ):
         index = built(table, kind=kind, **numbers)
