@@ -25,10 +25,11 @@ from hudi_vector.errors import (
     UnsupportedTableError,
 )
 from hudi_vector.index import load
-from hudi_vector.index.build import Parameters, create_index, refresh_index
+from hudi_vector.index.build import Parameters, create_index, of_usual_kind, refresh_index
 from hudi_vector.index.calibration.calibrate import calibrate
 from hudi_vector.index.catalog import Index, drop_index, indexes_at
 from hudi_vector.index.files import indexes_folder, load_model
+from hudi_vector.index.kinds import kinds
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import train_model
 from hudi_vector.index.locations import columns_at, in_table
@@ -440,6 +441,22 @@ def test_the_numbers_of_a_kind_are_kept(table: WrittenTable) -> None:
         assert numbers.items() <= index.manifest.parameters.items()
         assert_exact(table, {"parquet": 3} if kind == "hnsw" else {"index": 3})
         drop_index(index, place(table)[1].options)
+
+
+def test_the_kind_is_chosen_where_none_is_asked(table: WrittenTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, approximate = place(table), Parameters(metric="l2", recall_target=0.9)
+    assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
+    monkeypatch.setattr(kinds, "_LEAST_DIMENSION_OF_BITS", 4)
+    assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
+    monkeypatch.setattr(kinds, "_MOST_COPIED", 300 * 4)
+    assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
+    monkeypatch.setattr(kinds, "_MOST_COPIED", 300 * 4 - 1)
+    assert of_usual_kind(*at, approximate).kind == "ivf_rabitq"
+    assert of_usual_kind(*at, Parameters(metric="l2")).kind == "ivf_sq8"
+    built(table, kind="ivf_flat")
+    assert of_usual_kind(*at, approximate).kind == "ivf_rabitq"
+    assert of_usual_kind(*at, approximate, retrain=False).kind == "ivf_flat"
+    assert of_usual_kind(*at, Parameters(metric="cosine"), retrain=False).kind == "ivf_sq8"
 
 
 def test_graphs_answer_only_where_recall_is_given_up(table: WrittenTable) -> None:

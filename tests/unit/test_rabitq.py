@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.indexed import fingerprint, segment_of, vectors
 
+from hudi_vector.index.kinds.model import train_model
+from hudi_vector.index.kinds.segment import Segment
 from hudi_vector.kernels import rabitq
 from hudi_vector.kernels.rotation import rotated
 
@@ -80,3 +83,19 @@ def test_numbers_that_no_vector_has_are_known(change: tuple[int, int]) -> None:
     codes = rabitq.encode(np.ones((3, 8)), 1)
     codes[1, change[0]] = change[1]
     assert rabitq.is_sound(codes) == (change[0] == 0)
+
+
+def test_a_segment_whose_codes_no_vector_has_is_refused() -> None:
+    values = vectors("normal", 60, 8, "float", 1)
+    model = train_model(values, kind="ivf_rabitq", metric="l2", element="float", num_partitions=3)
+    made = segment_of(model, values)
+    arrays = {name: getattr(made, name).copy() for name in Segment.stored(model)}
+    header, file = {"rows": 60, "clipped": 0}, fingerprint("a_0_1.parquet")
+    read = Segment.of(model, file, header, arrays)
+    assert (read.square.tolist(), read.error.tolist()) == (made.square.tolist(), made.error.tolist())
+    arrays["codes"][3, 1] = 255
+    with pytest.raises(ValueError, match="numbers that no vector has"):
+        Segment.of(model, file, header, arrays)
+    arrays["codes"] = arrays["codes"][:-1]
+    with pytest.raises(ValueError, match="not as many codes as positions"):
+        Segment.of(model, file, header, arrays)
