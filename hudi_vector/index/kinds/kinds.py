@@ -129,9 +129,10 @@ def usual_kind(dimension: int, rows: int, is_remote: bool, recall_target: float 
     Without a recall target below 1 searches are exact, which bits do not make faster. Below 256 elements bits need many
     candidates, each a vector that is read: for a recall of 0.95 they took 200 of 117,491 × 64, 50 of 400,000 × 128,
     and 20 of 19,700 × 384, where a byte an element took 10 each time. Locally faiss searches codes of a byte up to
-    512 MiB of them, in less time than bits take: 0.5 and 2 ms of a search of 19,700 × 384. Beyond, both are searched by
-    numpy, at 768 elements in 283 and 102 ns a code. On an object store every code that is looked at is first read:
-    a seventh of the bytes is worth more candidates once the codes of a byte have more than 16 MiB.
+    512 MiB of them, in less time than bits take: 0.5 and 2 ms of a search of 19,700 × 384. Beyond, numpy searches both
+    in about as much time, 2.4 and 2.7 ms of 1,000,000 × 768, and bits have 103 bytes a row in place of 780. On an
+    object store every code that is looked at is first read: of these rows about 1 MB by bits in place of 7.5. That is
+    worth more candidates once the codes of a byte have more than 16 MiB.
 
     Example:
         >>> usual_kind(768, 1_000_000, True, 0.95), usual_kind(768, 1_000_000, True, None)
