@@ -29,10 +29,11 @@ from index_rivals import rivals
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_KINDS = ("ivf_sq8", "ivf_flat", "ivf_pq", "hnsw")
+_KINDS = ("ivf_sq8", "ivf_flat", "ivf_rabitq", "ivf_pq", "hnsw")
 _PARTS = ("build", "single", "batch", "rivals", "chart")
 _NO_CACHE = {"hoodie.vector.cache.max.bytes": "0"}
 _EFFORTS = {
+    "ivf_rabitq": ((4, 5), (8, 5), (16, 5), (32, 10), (64, 20)),
     "ivf_pq": ((4, 5), (8, 5), (16, 5), (32, 10), (64, 20)),
     "hnsw": ((16, 2), (32, 2), (64, 2), (128, 5), (512, 5)),
 }

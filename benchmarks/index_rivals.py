@@ -28,7 +28,9 @@ _RISING = ((1, 2), (2, 2), (4, 2), (8, 2), (16, 2), (16, 5), (32, 5), (64, 5), (
 """Lists looked at, or rows in view, and candidates for each row wanted."""
 _ROOM = 1.9
 """Our cache in parts of all vectors: codes have room; vectors, which get half of it at most, are read from files."""
-_LANCE = {"ivf_sq8": "IVF_SQ", "ivf_flat": "IVF_FLAT", "ivf_pq": "IVF_PQ", "hnsw": "IVF_HNSW_SQ"}
+_LANCE = {
+    "ivf_sq8": "IVF_SQ", "ivf_flat": "IVF_FLAT", "ivf_rabitq": "IVF_RQ", "ivf_pq": "IVF_PQ", "hnsw": "IVF_HNSW_SQ",
+}  # fmt: skip
 
 
 def rivals(case: Case, kinds: Sequence[str], figures: Figures) -> None:
@@ -93,6 +95,10 @@ def _faiss(case: Case, kind: str, rows: npt.NDArray[np.float32], figures: Figure
         index = faiss.IndexIVFPQ(flat, dimension, lists, usual_parts(dimension, 8), 8)
     elif kind == "ivf_sq8":
         index = faiss.IndexIVFScalarQuantizer(flat, dimension, lists, eight, faiss.METRIC_L2, False)
+    elif kind == "ivf_rabitq":
+        searched = faiss.IndexIVFRaBitQ(flat, dimension, lists, faiss.METRIC_L2)
+        searched.qb = 8
+        index = faiss.IndexPreTransform(faiss.RandomRotationMatrix(dimension, dimension), searched)
     else:
         index = faiss.IndexIVFFlat(flat, dimension, lists)
     index.train(rows[np.random.default_rng(0).permutation(len(rows))[: 256 * lists]])
@@ -105,7 +111,7 @@ def _faiss(case: Case, kind: str, rows: npt.NDArray[np.float32], figures: Figure
         if kind == "hnsw":
             index.hnsw.efSearch = probes
         else:
-            index.nprobe = probes
+            faiss.extract_index_ivf(index).nprobe = probes
 
         def run(asked: Any) -> Any:
             return index.search(np.atleast_2d(asked).astype(np.float32), _CANDIDATES)
@@ -118,7 +124,8 @@ def _lance(case: Case, kind: str, data: Any, figures: Figures) -> None:
     from hudi_vector.kernels.product import usual_parts
 
     begun = time.perf_counter()
-    more = {"num_sub_vectors": usual_parts(case.dimension, 8)} if kind == "ivf_pq" else {}
+    sizes = {"ivf_pq": {"num_sub_vectors": usual_parts(case.dimension, 8)}, "ivf_rabitq": {"num_bits": 1}}
+    more = sizes.get(kind, {})
     lists = 1 if kind == "hnsw" else default_partitions(len(case.rows()))
     data = data.create_index("emb", _LANCE[kind], metric="L2", num_partitions=lists, replace=True, **more)
     figures.add(f"Lance {_LANCE[kind]}, built", seconds=time.perf_counter() - begun)

@@ -29,7 +29,7 @@ from hudi_vector.index.files import (
     segments_folder,
 )
 from hudi_vector.index.kinds.joined import made_segment
-from hudi_vector.index.kinds.kinds import check_choices, indexed_metric, kind_named
+from hudi_vector.index.kinds.kinds import KINDS, check_choices, indexed_metric, kind_named, usual_kind
 from hudi_vector.index.kinds.model import IndexModel, default_partitions, sample_size, train_model, working
 from hudi_vector.index.kinds.segment import Segment
 from hudi_vector.index.locations import IndexHome, IndexPlace, in_table
@@ -53,10 +53,22 @@ _MOST_OTHERS = 16
 _MOST_STARTS = 3
 """The most attempts of a refresh; it starts again when another job has made the index again."""
 
+_MOST_ROWS = 1 << 50
+"""More rows than a table has."""
+
 _MOST_AT_ONCE = 16
 """The most files of an object store that one task works on at a time."""
 
-__all__ = ["Each", "Parameters", "create_index", "files_at_once", "indexable_files", "lacking", "refresh_index"]
+__all__ = [
+    "Each",
+    "Parameters",
+    "create_index",
+    "files_at_once",
+    "indexable_files",
+    "lacking",
+    "of_usual_kind",
+    "refresh_index",
+]
 
 
 def indexable_files(snapshot: Snapshot) -> list[FileInfo]:
@@ -73,11 +85,11 @@ class Parameters:
     """The settings of an index to be made; None selects what suits the table's size.
 
     Attributes:
-        kind: ``ivf_sq8``, ``ivf_flat``, ``ivf_pq`` or ``hnsw``.
+        kind: ``ivf_sq8``, ``ivf_flat``, ``ivf_rabitq``, ``ivf_pq`` or ``hnsw``.
         metric: The metric that the index answers.
         num_partitions: The number of lists of the coarse quantiser.
         num_sub_vectors: The number of parts into which vectors are cut (``ivf_pq``).
-        num_bits: The bits of a part's code (``ivf_pq``) or of an element's code (``hnsw``).
+        num_bits: The bits of a part's code (``ivf_pq``) or of an element's code (``ivf_rabitq``, ``hnsw``).
         max_iters: The most iterations of k-means.
         sample: The number of vectors that the model is trained on.
         recall_target: The recall of searches that do not set one.
@@ -140,6 +152,33 @@ def create_index(
     missing = _to_make(index, files, spec, each)
     done = _completed(index, files, spec, each, _hashes_keys(snapshot), missing, held, replaces=retrain)
     return _brought_up(done, model.model_id, snapshot, spec, each)
+
+
+def of_usual_kind(
+    snapshot: Snapshot,
+    spec: ScanSpec,
+    parameters: Parameters,
+    each: Each = map,
+    retrain: bool = True,
+    home: IndexHome | None = None,
+) -> Parameters:
+    """Return the settings with the kind of an index for which none was asked; arguments are those of `create_index`.
+
+    Without `retrain`, it is the kind of an existing index for the metric, if there is one. Rows are counted only where
+    the kind depends on them.
+    """
+    home = home or in_table(spec.table_uri, spec.column.name)
+    if not retrain:
+        for kind in KINDS:
+            if opened_index(replace(parameters, kind=kind).place(home), spec.options) is not None:
+                return replace(parameters, kind=kind)
+    files = indexable_files(snapshot)
+    dimension, target = spec.column.dimension, parameters.recall_target
+    is_remote = any(scheme_of(file.uri) != "file" for file in files)
+    kinds = {usual_kind(dimension, rows, is_remote, target) for rows in (0, _MOST_ROWS)}
+    if len(kinds) > 1:
+        kinds = {usual_kind(dimension, sum(each(partial(_row_count, spec=spec), files)), is_remote, target)}
+    return replace(parameters, kind=kinds.pop())
 
 
 def _brought_up(done: Index, model_id: str, snapshot: Snapshot, spec: ScanSpec, each: Each) -> Index:

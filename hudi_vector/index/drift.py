@@ -60,8 +60,8 @@ def retraining(kind: str, trained: Quality, now: Quality, clipped: int, rows: in
     """Return why an index should be made again, as one sentence, or an empty text.
 
     `trained` is the quality of the segments made together with the model, and `now` that of the newest snapshot's
-    segments. These have `rows` rows, of which `clipped` have a value outside the model's range. Codes of parts have no
-    range and are judged by their error. Uneven lists are no reason: recall does not follow them.
+    segments. These have `rows` rows, of which `clipped` have a value outside the model's range. Codes of parts and bits
+    have no range and are judged by their error. Uneven lists are no reason: recall does not follow them.
 
     Example:
         >>> retraining("ivf_pq", Quality(0.1, 1.5), Quality(0.2, 1.5), 0, 100)[:60]
@@ -70,6 +70,6 @@ def retraining(kind: str, trained: Quality, now: Quality, clipped: int, rows: in
     why = ""
     if rows and clipped > _MANY_CLIPPED * rows:
         why = f"{clipped} of {rows} rows have a value outside the range the model was trained on"
-    elif KINDS[kind].codes == "parts" and trained.error and now.error > _MORE_ERROR * trained.error:
+    elif KINDS[kind].codes in ("parts", "bits") and trained.error and now.error > _MORE_ERROR * trained.error:
         why = f"vectors lie {now.error / trained.error:.1f} times as far from their codes as when the model was trained"
     return f"{why}; make the index again with hudi_vector.index.create" if why else ""

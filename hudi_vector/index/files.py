@@ -188,7 +188,8 @@ def save_segment(
         "clipped": segment.clipped,
     }
     uri = segment_uri(folder, name)
-    arrays = {name: getattr(segment, name) for name in segment.ARRAYS}
+    names = Segment.stored(model) if isinstance(segment, Segment) else segment.ARRAYS
+    arrays = {name: getattr(segment, name) for name in names}
     if segment.pages is not None:
         arrays[_PAGES] = segment.pages.numbers
         if segment.pages.literals is not None:

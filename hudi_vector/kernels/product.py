@@ -14,8 +14,8 @@ __all__ = ["BITS", "code_bytes", "decode", "usual_parts"]
 Floats32 = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.uint8]
 
-BITS = (4, 8)
-"""The allowed numbers of bits in the code of a part."""
+BITS = (8, 4)
+"""The allowed numbers of bits in the code of a part, the usual one first."""
 
 
 def code_bytes(parts: int, bits: int) -> int:

@@ -40,7 +40,7 @@ class SearchOptions(JoinOptions, total=False):
 
     Attributes:
         algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
-            ``"ivf_pq"``, ``"hnsw"``.
+            ``"ivf_rabitq"``, ``"ivf_pq"``, ``"hnsw"``.
     """
 
     algorithm: str | None

@@ -101,8 +101,10 @@ def test_approximate_looks_at_less_and_says_so(spark, products):
     assert len({row[2] for row in whole} & {row[2] for row in exact}) >= 4
 
 
-@pytest.mark.parametrize(("kind", "numbers"), [("ivf_pq", {"num_sub_vectors": 8}), ("hnsw", {})])
-def test_kinds_that_faiss_makes(spark, products, kind, numbers):
+@pytest.mark.parametrize(
+    ("kind", "numbers"), [("ivf_rabitq", {"num_bits": 2}), ("ivf_pq", {"num_sub_vectors": 8}), ("hnsw", {})]
+)
+def test_kinds_with_codes_that_cost_little(spark, products, kind, numbers):
     made = hv.index.create(spark, products, "emb", metric="l2", kind=kind, **numbers)
     assert (made.kind, made.segments_made, made.rows) == (kind, 4, 2000)
     asked = {"metric": "l2", "mode": "approximate", "algorithm": kind}
@@ -148,8 +150,8 @@ def test_changes_need_an_earlier_point(spark, products):
 
 
 WRONG_JOBS = [
-    ("create", {"kind": "flat"}, "unknown kind of index 'flat'; give ivf_sq8, ivf_flat, ivf_pq or hnsw"),
-    ("create", {"num_bits": 4}, "num_bits is for the kind ivf_pq or hnsw, and the kind is ivf_sq8"),
+    ("create", {"kind": "flat"}, "unknown kind of index 'flat'; give ivf_sq8, ivf_flat, ivf_rabitq, ivf_pq or hnsw"),
+    ("create", {"num_bits": 4}, "num_bits is for the kind ivf_rabitq or ivf_pq or hnsw, and the kind is ivf_sq8"),
     ("create", {"kind": "ivf_pq", "num_bits": 4.0}, "num_bits must be a whole number, not 4.0"),
     ("create", {"kind": "ivf_pq", "num_sub_vectors": 5}, "give a number that divides 16, such as 4"),
     ("create", {"kind": 7}, "the argument 'kind' must be text, not 7"),

@@ -29,7 +29,7 @@ def cases(draw: Any) -> dict[str, Any]:
         "metric": metric,
         "kind": kind,
         "element": element,
-        "bits": draw(st.sampled_from([4, 8])),
+        "bits": draw(st.sampled_from(KINDS[kind].bits or (None,))),
         "parts": draw(st.sampled_from([None, 1])),
         "lists": draw(st.sampled_from([None, 1, 3, 50])),
         "trained_on": draw(st.sampled_from([0, max(1, rows // 2)])),
@@ -43,7 +43,7 @@ def cases(draw: Any) -> dict[str, Any]:
 
 
 def numbers_of(case: dict[str, Any]) -> dict[str, Any]:
-    if not KINDS[case["kind"]].trained_by_faiss:
+    if case["bits"] is None:
         return {}
     # Codebooks of very many parts take long to train, and are like those of fewer.
     parts = 64 if case["values"].shape[1] > 300 else case["parts"]

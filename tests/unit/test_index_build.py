@@ -25,10 +25,11 @@ from hudi_vector.errors import (
     UnsupportedTableError,
 )
 from hudi_vector.index import load
-from hudi_vector.index.build import Parameters, create_index, refresh_index
+from hudi_vector.index.build import Parameters, create_index, of_usual_kind, refresh_index
 from hudi_vector.index.calibration.calibrate import calibrate
 from hudi_vector.index.catalog import Index, drop_index, indexes_at
 from hudi_vector.index.files import indexes_folder, load_model
+from hudi_vector.index.kinds import kinds
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import train_model
 from hudi_vector.index.locations import columns_at, in_table
@@ -395,12 +396,16 @@ def test_vectors_that_calibrate_were_not_trained_on(
 
 def test_wrong_parameters(table: WrittenTable) -> None:
     for parameters, message in (
-        ({"kind": "ivf"}, "unknown kind of index 'ivf'; give ivf_sq8, ivf_flat, ivf_pq or hnsw"),
-        ({"num_bits": 8}, "num_bits is for the kind ivf_pq or hnsw, and the kind is ivf_sq8; leave it out"),
+        ({"kind": "ivf"}, "unknown kind of index 'ivf'; give ivf_sq8, ivf_flat, ivf_rabitq, ivf_pq or hnsw"),
+        ({"num_bits": 8}, "num_bits is for the kind ivf_rabitq or ivf_pq or hnsw, and the kind is ivf_sq8; leave it"),
         ({"kind": "hnsw", "num_sub_vectors": 2}, "num_sub_vectors is for the kind ivf_pq, and the kind is hnsw"),
-        ({"kind": "hnsw", "num_partitions": 2}, "num_partitions is for the kind ivf_sq8 or ivf_flat or ivf_pq, and"),
+        (
+            {"kind": "hnsw", "num_partitions": 2},
+            "num_partitions is for the kind ivf_sq8 or ivf_flat or ivf_rabitq or ivf_pq, and",
+        ),
         ({"kind": "hnsw", "sample": 2}, "sample is for the kind"),
-        ({"kind": "ivf_pq", "num_bits": 5}, "num_bits is 5; give 4 or 8"),
+        ({"kind": "ivf_pq", "num_bits": 5}, "num_bits is 5; an index of kind ivf_pq has 4 or 8"),
+        ({"kind": "ivf_rabitq", "num_bits": 8}, "num_bits is 8; an index of kind ivf_rabitq has 1, 2 or 4"),
         ({"kind": "ivf_pq", "num_sub_vectors": 3}, "num_sub_vectors is 3, and vectors of 4 elements are cut"),
         ({"kind": "ivf_pq", "num_sub_vectors": 0}, "give a number that divides 4, such as 1"),
         ({"num_partitions": 0}, "num_partitions is 0"),
@@ -426,6 +431,8 @@ def test_the_numbers_of_a_kind_are_kept(table: WrittenTable) -> None:
     for kind, numbers, bits in (
         ("ivf_pq", {"num_sub_vectors": 2, "num_bits": 4}, 4),
         ("ivf_pq", {}, 8),
+        ("ivf_rabitq", {"num_bits": 2}, 2),
+        ("ivf_rabitq", {}, 1),
         ("hnsw", {"num_bits": 4}, 4),
     ):
         index = built(table, kind=kind, **numbers)
@@ -434,6 +441,22 @@ def test_the_numbers_of_a_kind_are_kept(table: WrittenTable) -> None:
         assert numbers.items() <= index.manifest.parameters.items()
         assert_exact(table, {"parquet": 3} if kind == "hnsw" else {"index": 3})
         drop_index(index, place(table)[1].options)
+
+
+def test_the_kind_is_chosen_where_none_is_asked(table: WrittenTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    at, approximate = place(table), Parameters(metric="l2", recall_target=0.9)
+    assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
+    monkeypatch.setattr(kinds, "_LEAST_DIMENSION_OF_BITS", 4)
+    assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
+    monkeypatch.setattr(kinds, "_MOST_COPIED", 300 * 4)
+    assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
+    monkeypatch.setattr(kinds, "_MOST_COPIED", 300 * 4 - 1)
+    assert of_usual_kind(*at, approximate).kind == "ivf_rabitq"
+    assert of_usual_kind(*at, Parameters(metric="l2")).kind == "ivf_sq8"
+    built(table, kind="ivf_flat")
+    assert of_usual_kind(*at, approximate).kind == "ivf_rabitq"
+    assert of_usual_kind(*at, approximate, retrain=False).kind == "ivf_flat"
+    assert of_usual_kind(*at, Parameters(metric="cosine"), retrain=False).kind == "ivf_sq8"
 
 
 def test_graphs_answer_only_where_recall_is_given_up(table: WrittenTable) -> None:

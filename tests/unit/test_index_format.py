@@ -44,7 +44,23 @@ def by_codebook(about: dict[str, Any], lists: dict[str, Any], codes: Any) -> Any
     return np.array([np.concatenate([book[part, n] for part, n in enumerate(row)]) for row in numbers])
 
 
-@pytest.mark.parametrize(("kind", "bits"), [("ivf_sq8", None), ("ivf_flat", None), ("ivf_pq", None), ("ivf_pq", 4)])
+def by_bits(about: dict[str, Any], codes: Any) -> tuple[Any, Any]:
+    """What codes of bits stand for, from the list's centroid on, and how far that is off."""
+    dimension, bits = about["dimension"], about["num_bits"]
+    codes = codes.reshape(-1, 3 + -(-dimension * bits // 8))
+    length = np.array([int.from_bytes(row[:2].tobytes(), "little") << 15 for row in codes], np.uint32).view("f4")
+    cosine = 1 - (codes[:, 2] / 255) ** 2
+    numbers = [int.from_bytes(row[3:].tobytes(), "little") for row in codes]
+    levels = [[number >> (place * bits) & (2**bits - 1) for place in range(dimension)] for number in numbers]
+    grid = 2.0 * np.array(levels) - (2**bits - 1)
+    gain = length / (cosine * np.linalg.norm(grid, axis=1))
+    return grid * gain[:, None], length * np.sqrt(1 / cosine**2 - 1 + 2.0**-16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [("ivf_sq8", None), ("ivf_flat", None), ("ivf_pq", None), ("ivf_pq", 4), ("ivf_rabitq", 1), ("ivf_rabitq", 4)],
+)
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot_product"])
 def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: str, bits: int | None) -> None:
     values = vectors("drifted", 300, 6, "float", 4)
@@ -81,10 +97,21 @@ def test_an_index_is_read_by_its_description(tmp_path: Path, kind: str, metric: 
     offset = codes * lists["scale"].astype(np.float64) if kind == "ivf_sq8" else codes.astype(np.float64)
     if kind == "ivf_pq":
         offset = by_codebook(about_model, lists, found["codes"]) + centroids[label]
+    if kind == "ivf_rabitq":
+        signs = np.unpackbits(np.frombuffer(hashlib.shake_128(b"hudi_vector rotation 6").digest(3), np.uint8))
+        hadamard = np.kron([[1, 1], [1, -1]], [[1, 1], [1, -1]]) / 2
+        offset, error = by_bits(about_model, found["codes"])
+        offset = offset + centroids[label]
+        assert not {"square", "error"} & set(found)
+        found["square"], found["error"] = (offset**2).sum(axis=1), error * (1 + 1e-5)
     decoded = offset + lists["low"] if kind == "ivf_sq8" else offset
     true = values[found["position"]].astype(np.float64)
     if metric == "cosine":
         true /= np.linalg.norm(true, axis=1)[:, None]
+    if kind == "ivf_rabitq":
+        for number, signed in enumerate(signs.reshape(4, 6) * 2.0 - 1):
+            true = true * signed
+            true[:, slice(4) if number % 2 == 0 else slice(2, 6)] @= hadamard
     assert (np.linalg.norm(true - decoded, axis=1) <= found["error"]).all()
     assert (np.linalg.norm(true - centroids[label], axis=1) <= found["radius"][label]).all()
     assert np.allclose((offset**2).sum(axis=1), found["square"], rtol=1e-5)

@@ -100,7 +100,7 @@ def assert_none_nearer(view: Any, rows: list[Any], queries: Any, metric: str) ->
 @given(data=st.data())
 def test_packs_hold_what_their_segments_held(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """In any number of packs, asked for in any order, with dead segments among them, with a filter and without."""
-    kind = data.draw(st.sampled_from(["ivf_sq8", "ivf_flat", "ivf_pq"]), "kind")
+    kind = data.draw(st.sampled_from(["ivf_sq8", "ivf_flat", "ivf_rabitq", "ivf_pq"]), "kind")
     metric = data.draw(st.sampled_from(["l2", "cosine", "dot_product"]), "metric")
     counts = data.draw(st.lists(st.integers(0, 90), min_size=1, max_size=6), "rows")
     rows = [vectors("clustered", count, 8, "float", number) for number, count in enumerate([300, *counts])]
@@ -130,7 +130,7 @@ def test_packs_hold_what_their_segments_held(tmp_path_factory: pytest.TempPathFa
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_flat", "ivf_pq"])
+@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_flat", "ivf_rabitq", "ivf_pq"])
 def test_segments_come_out_of_a_pack_as_they_went_in(tmp_path: Path, kind: str) -> None:
     rows = [vectors("mixed", count, 8, "float", count) for count in (200, 0, 60)]
     made = packs_of_files(tmp_path, rows, kind, "cosine")

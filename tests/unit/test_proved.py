@@ -87,13 +87,13 @@ def test_what_is_proved_is_true(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("metric", sorted(INDEXED))
-@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_flat", "ivf_pq"])
+@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_flat", "ivf_rabitq", "ivf_pq"])
 def test_rows_that_lie_apart_are_proved(tmp_path: Path, kind: str, metric: str) -> None:
     """Ten rows around each of sixty places: an index knows them from all others by any code, if it looks everywhere."""
     chance = np.random.default_rng(3)
     places = np.concatenate([np.eye(20), -np.eye(20), (np.roll(np.eye(20), 1, axis=1) - np.eye(20)) / 2])
     values = (np.repeat(places, 10, axis=0) + chance.normal(size=(600, 20)) * 0.02).astype("f4")
-    sizes = {"num_sub_vectors": 20} if kind == "ivf_pq" else {}
+    sizes = {"ivf_pq": {"num_sub_vectors": 20}, "ivf_rabitq": {"num_bits": 4}}.get(kind, {})
     with opened(tmp_path, values, metric, kind=kind, num_partitions=60, **sizes) as t:
         how = {"metric": metric, "columns": ["id"], "mode": "approximate"}
         truths = [true_rows(values, query, metric, 10) for query in places[:20]]

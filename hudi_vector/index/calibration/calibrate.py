@@ -16,7 +16,7 @@ from hudi_vector.kernels.topk import Ints
 
 __all__ = ["calibrate", "setting_at", "setting_for", "settings_at"]
 
-_WIDENINGS = (1, 1.25, 1.5, 2, 3, 5, 10, 20)
+_WIDENINGS = (1, 1.25, 1.5, 2, 3, 5, 10, 20, 50)
 _FEWEST_CANDIDATES, _MOST_CANDIDATES = 10, 5000
 _ERRORS = 1.645
 """Standard errors in a margin: the recall of all queries exceeds a measured one less its margin in 19 of 20 cases."""

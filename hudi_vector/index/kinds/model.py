@@ -16,8 +16,9 @@ import numpy.typing as npt
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.kinds.faiss_library import train_codebook
 from hudi_vector.index.kinds.kinds import KINDS, check_choices, indexed_metric, kind_named
-from hudi_vector.kernels import kmeans, product, quantise
+from hudi_vector.kernels import kmeans, product, quantise, rabitq
 from hudi_vector.kernels.metrics import INDEXED, METRICS
+from hudi_vector.kernels.rotation import rotated
 
 __all__ = [
     "ELEMENTS",
@@ -53,7 +54,7 @@ _SAFE_LOW, _SAFE_HIGH = float(np.finfo(np.float32).tiny) ** 0.8, float(np.finfo(
 class IndexModel:
     """The list centroids of an index and the parameters of its codes.
 
-    All arrays are float32, in the space of `working`; ``hnsw`` has none of them.
+    All arrays are float32, in the space of `placed`; ``hnsw`` has none of them.
 
     Attributes:
         model_id: A hash of all other fields.
@@ -65,7 +66,7 @@ class IndexModel:
         low: The lowest value of each element, shape (d,) for ``ivf_sq8``, else empty.
         scale: The width of a code's level for each element, shape (d,) for ``ivf_sq8``, else empty.
         codebook: Shape (parts, 2^num_bits, d / parts) for ``ivf_pq``, else empty.
-        num_bits: The bits of a part's code (``ivf_pq``) or of an element's code (``hnsw``), else 0.
+        num_bits: The bits of a part's code (``ivf_pq``) or of an element's code (``ivf_rabitq``, ``hnsw``), else 0.
     """
 
     model_id: str
@@ -102,17 +103,32 @@ class IndexModel:
     @property
     def code_width(self) -> int:
         """Return the number of elements of a code."""
+        if self.codes == "bits":
+            return rabitq.code_bytes(self.dimension, self.num_bits)
         return product.code_bytes(len(self.codebook), self.num_bits) if self.codes == "parts" else self.dimension
 
-    def factors(self, codes: npt.NDArray[Any], lists: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return what is multiplied with queries instead of vectors: decoded vectors for ``ivf_pq``, else the codes.
+    @property
+    def is_relative(self) -> bool:
+        """Return True if a code says where a vector lies as seen from its list's centroid."""
+        return self.codes in ("parts", "bits")
 
-        The codes have shape (n, code_width), their lists shape (n,), and the result shape (n, d), for ``ivf_pq`` as
+    def placed(self, values: npt.NDArray[Any]) -> tuple[Floats64, Mask]:
+        """Return what `working` does, rotated if the model's codes are bits."""
+        rows, fit = working(values, self.metric)
+        return turned(rows, fit, self.kind), fit
+
+    def factors(self, codes: npt.NDArray[Any], lists: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return what is multiplied with queries instead of vectors: decoded vectors if codes are relative, else codes.
+
+        The codes have shape (n, code_width), their lists shape (n,), and the result shape (n, d), decoded vectors as
         deterministic float32.
         """
-        if self.codes != "parts":
+        if not self.is_relative:
             return codes
-        rows = product.decode(codes, self.codebook)
+        if self.codes == "bits":
+            rows = rabitq.decode(codes, self.dimension, self.num_bits).rows
+        else:
+            rows = product.decode(codes, self.codebook)
         rows += self.centroids[lists]
         return rows
 
@@ -139,7 +155,7 @@ class IndexModel:
 
     @cached_property
     def base(self) -> Floats64:
-        """Return the vector that a code of zeros represents, shape (d,); for ``ivf_pq`` without the list's centroid."""
+        """Return the vector that a code of zeros represents, shape (d,); zeros if codes are relative."""
         return self.low.astype(np.float64) if self.codes == "ranges" else np.zeros(self.dimension)
 
     @cached_property
@@ -150,7 +166,7 @@ class IndexModel:
     @cached_property
     def apart_length(self) -> float:
         """Return by how much the parts that a decoded code is the sum of exceed the root of its `square` together."""
-        if self.codes != "parts":
+        if not self.is_relative:
             return self.base_length
         return 2 * float(np.linalg.norm(self.centroids.astype(np.float64), axis=1).max())
 
@@ -189,6 +205,11 @@ def working(values: npt.NDArray[Any], metric: str) -> tuple[Floats64, Mask]:
     return rows, fit
 
 
+def turned(rows: Floats64, fit: Mask, kind: str) -> Floats64:
+    """Return rows of `working` in the space of an index's kind; those that are not `fit` become zeros if it rotates."""
+    return rotated(np.where(fit[:, None], rows, 0.0)) if KINDS[kind].codes == "bits" else rows
+
+
 def read_model(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> IndexModel:
     """Return a model from the header and flat arrays of its file, checked.
 
@@ -212,7 +233,7 @@ def read_model(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
         all(array.dtype == np.float32 for array in named.values())
         and len(named["low"]) == len(named["scale"]) == ranges
         and (len(named["centroids"]) > 0) == (known.codes != "graph")
-        and (bits in product.BITS if "num_bits" in known.takes else bits == 0)
+        and (bits in known.bits if known.bits else bits == 0)
         and (parts > 0 and dimension % parts == 0 if has_parts else parts == 0)
     )
     if not fits or len(named["codebook"]) != (dimension << bits if has_parts else 0):
@@ -244,14 +265,16 @@ def train_model(
 
     Args:
         sample: Vectors, shape (n, d); at most 256 per list are used.
-        kind: ``"ivf_sq8"``, one byte per element; ``"ivf_flat"``, four bytes per element; ``"ivf_pq"``, one byte or
-            half a byte for several elements together; ``"hnsw"``, which has nothing to train.
+        kind: ``"ivf_sq8"``, one byte per element; ``"ivf_flat"``, four bytes per element; ``"ivf_rabitq"``, one to four
+            bits per element; ``"ivf_pq"``, one byte or half a byte for several elements together; ``"hnsw"``, which
+            has nothing to train.
         metric: A metric's name.
         element: How the column stores its elements: ``"float"``, ``"double"`` or ``"int8"``.
         num_partitions: The number of lists; by default about the square root of `rows`, 1 to 4,096. Never more than the
             vectors in the sample.
         num_sub_vectors: The number of parts of a vector (``ivf_pq``); the default gives about two bits per element.
-        num_bits: The bits of the code of a part (``ivf_pq``) or of an element (``hnsw``), 4 or 8; 8 by default.
+        num_bits: The bits of the code of a part (``ivf_pq``) or of an element (``hnsw``), 4 or 8, 8 by default; of an
+            element (``ivf_rabitq``), 1, 2 or 4, 1 by default.
         rows: The number of rows of the table; by default that of the sample.
         max_iters: The most iterations of k-means; 8 by default.
         seed: The seed of all random choices.
@@ -272,8 +295,8 @@ def train_model(
         num_sub_vectors=num_sub_vectors,
         num_bits=num_bits,
     )
-    codes, takes = KINDS[kind].codes, KINDS[kind].takes
-    bits = num_bits or 8 if "num_bits" in takes else 0
+    codes = KINDS[kind].codes
+    bits = num_bits or next(iter(KINDS[kind].bits), 0)
     if codes == "graph":
         return _named(
             IndexModel("", kind, metric, dimension, element, _NONE.reshape(0, dimension), _NONE, _NONE, num_bits=bits)
@@ -284,7 +307,7 @@ def train_model(
     if len(sample) > sample_size(wanted):
         sample = sample[np.sort(chance.choice(len(sample), sample_size(wanted), replace=False))]
     vectors, fit = working(sample, metric)
-    vectors = vectors[fit]
+    vectors = turned(vectors, fit, kind)[fit]
     if not len(vectors):
         vectors = np.zeros((1, dimension))
     origin = vectors.mean(axis=0)
@@ -293,12 +316,12 @@ def train_model(
     if codes == "ranges":
         low, scale = quantise.ranges(vectors)
     centroids = np.ascontiguousarray(centred + origin, np.float32)
-    model = IndexModel("", kind, metric, dimension, element, centroids, low, scale)
+    model = IndexModel("", kind, metric, dimension, element, centroids, low, scale, num_bits=bits)
     if codes == "parts":
         vectors -= centroids[kmeans.nearest(vectors - model.origin, model.centred)]
         parts = num_sub_vectors or product.usual_parts(dimension, bits)
         codebook = train_codebook(vectors.astype(np.float32), parts, bits, iterations)
-        model = replace(model, codebook=codebook, num_bits=bits)
+        model = replace(model, codebook=codebook)
     return _named(model)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel, working
+from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel
 from hudi_vector.kernels.metrics import METRICS
 
 __all__ = ["EXTRA", "Asked", "ListReach", "extra_columns", "rounding"]
@@ -92,7 +92,7 @@ class Asked:
     @classmethod
     def of(cls, queries: npt.NDArray[Any], model: IndexModel) -> Asked:
         """Prepare queries of shape (m, d) for a model."""
-        points, fit = working(queries, model.metric)
+        points, fit = model.placed(queries)
         points[~fit] = 0.0
         is_dot = model.by_products
         shifted = points if is_dot else points - model.base
@@ -133,6 +133,9 @@ class Asked:
         weights: Floats32 = self.weights.copy()
         if not self.is_dot:
             weights[-3] = 1.0
+            if self.model.codes == "bits":
+                # What such a code lacks of its vector is at right angles to the vector: |x|² is |y|² − e².
+                weights[-2] = -1.0
         return weights
 
     def limiting(self, chosen: npt.NDArray[Any], within: Floats64) -> tuple[Floats32, Floats32]:
@@ -196,8 +199,10 @@ class Asked:
             nearest: Floats64 = ranks - reach
             return nearest
         slack = 4 * self.gamma * lengths**2 + 2 * self.floor
-        lengths = np.sqrt(np.maximum(ranks - slack, 0.0))
-        return np.asarray(lengths - error - 2 * self.shift[chosen], np.float64)
+        squares = np.maximum(ranks - slack, 0.0)
+        if self.model.codes == "bits":
+            squares += error**2  # which `estimating` takes off, and no row has more
+        return np.asarray(np.sqrt(squares) - error - 2 * self.shift[chosen], np.float64)
 
     def distances(self, ranks: Floats64) -> Floats64:
         """Return distances that rows of these ranks or larger ones are certainly not below."""

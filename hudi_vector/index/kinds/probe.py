@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from hudi_vector.index.kinds.largest import Largest
 from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel
 from hudi_vector.index.kinds.pool import Part, Pool
 from hudi_vector.index.kinds.prepared import EXTRA, Asked, ListReach
-from hudi_vector.index.kinds.row_block import RowBlock
+from hudi_vector.index.kinds.row_block import BitBlock, RowBlock
 from hudi_vector.kernels.topk import Ints, rank_within
 
 __all__ = ["Codes", "Entries", "Found", "Probe", "everything"]
@@ -26,6 +26,8 @@ _PAIRS_AT_ONCE = 1 << 23
 _FIRST_LISTS = 4
 _CHUNK_ROWS = 1 << 14
 _READ_BYTES = 4 << 20
+_FEW_QUERIES = 3
+"""The most queries for which looking up products of bits takes less time than decoding them once."""
 
 _Score = Callable[[Ints, Ints, int], tuple[Ints, Ints, Floats32]]
 """Returns the best codes of lists for queries: their queries, entries, and numbers with the order of ranks."""
@@ -88,10 +90,12 @@ class Codes:
     def factors(self, wanted: slice | Ints) -> npt.NDArray[Any]:
         """Return what is multiplied with queries for these entries, shape (n, d)."""
         codes = self.array[wanted]
-        if self.model.codes != "parts":
-            return codes
+        return self.model.factors(codes, self.lists_of(wanted)) if self.model.is_relative else codes
+
+    def lists_of(self, wanted: slice | Ints) -> npt.NDArray[Any]:
+        """Return the list of each of these entries, shape (n,)."""
         entries = np.arange(wanted.start, wanted.stop) if isinstance(wanted, slice) else wanted
-        return self.model.factors(codes, np.searchsorted(self.offsets, entries, side="right") - 1)
+        return np.searchsorted(self.offsets, entries, side="right") - 1
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class Probe:
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
         """Return the best `count` codes of the nearest lists, probing more lists while these hold fewer than k rows."""
         odd = everything(np.flatnonzero(self.asked.beyond), self.entries)
-        score = self._best_of if self.by_faiss is None else self._best_by_faiss
+        score = partial(self._best_of, is_rough=True) if self.by_faiss is None else self._best_by_faiss
         query, entry, products = self._best(np.flatnonzero(~self.asked.beyond), k, nprobes, count, score)
         return self._result(query, entry, odd, odd.given_up, self._unseen(query, products))
 
@@ -312,7 +316,9 @@ class Probe:
         hit = entry >= 0
         return np.repeat(ask, hit.sum(axis=1)), entry[hit], -rank[hit] if self.asked.is_dot else rank[hit]
 
-    def _best_of(self, ask: Ints, lists: Ints, count: int) -> tuple[Ints, Ints, Floats32]:
+    def _best_of(self, ask: Ints, lists: Ints, count: int, is_rough: bool = False) -> tuple[Ints, Ints, Floats32]:
+        """Return the best codes of lists; their products may be looked up, which no bounds are for, if it is rough."""
+        by_bits = is_rough and self.codes.model.codes == "bits" and self.codes.model.num_bits == 1
         weights = self.asked.estimating()
         scores: list[list[Floats32]] = [[] for _ in ask]
         looked_at: list[list[tuple[int, int]]] = [[] for _ in ask]
@@ -320,7 +326,8 @@ class Probe:
             own = weights[:, ask[local]]
             for place in local:
                 looked_at[place].extend(runs)
-            for rows in self._blocks(runs):
+            looks_up = by_bits and len(local) <= _FEW_QUERIES
+            for rows in self._bit_blocks(runs) if looks_up else self._blocks(runs):
                 self.scored_codes += len(rows) * len(local)
                 for place, products in zip(local, rows.products(own), strict=True):
                     scores[place].append(products)
@@ -366,6 +373,21 @@ class Probe:
                     block.filled = 0
         if block.filled:
             yield block
+
+    def _bit_blocks(self, runs: Runs) -> Iterator[BitBlock]:
+        """Yield the rows of runs, as codes that are not decoded, in blocks of about as many rows."""
+        sizes = np.array([stop - start for start, stop in runs])
+        block = np.cumsum(sizes) // _CHUNK_ROWS
+        for number in np.unique(block[sizes > 0]).tolist():
+            own = [runs[place] for place in np.flatnonzero((block == number) & (sizes > 0)).tolist()]
+            parts = [self.entries.part(*run) for run in own]
+            if self.entries.in_lists:
+                starts, stops = np.array(own).T
+                lists = np.repeat(np.searchsorted(self.entries.offsets, starts, side="right") - 1, stops - starts)
+            else:
+                lists = np.concatenate([self.codes.lists_of(part) for part in parts])
+            codes, extra = (np.concatenate([held[part] for part in parts]) for held in (self.codes.array, self.extra))
+            yield BitBlock(self.codes.model, codes, lists, extra)
 
 
 def _scored_together(needs: npt.NDArray[np.bool_], sizes: Ints) -> int:

@@ -1,16 +1,18 @@
-"""A block of codes as float32, for one matrix product with all queries."""
+"""Blocks of codes: as float32, for one matrix product with all queries, or as bits, multiplied with few queries."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.index.kinds.model import Floats32
+from hudi_vector.index.kinds.model import Floats32, IndexModel
 from hudi_vector.index.kinds.prepared import EXTRA
+from hudi_vector.kernels import rabitq
 
-__all__ = ["RowBlock"]
+__all__ = ["BitBlock", "RowBlock"]
 
 
 class RowBlock:
@@ -51,3 +53,32 @@ class RowBlock:
         own = self._codes[: self.filled] @ weights[:-EXTRA, 0]
         own += self._extra[: self.filled] @ weights[-EXTRA:, 0]
         return own[None, :]
+
+
+@dataclass(frozen=True)
+class BitBlock:
+    """Rows as codes of bits, with their lists and their extra columns.
+
+    A product with weights is looked up, eight elements at a time. For one query that takes a fraction of the time of
+    decoding, for many queries more.
+    """
+
+    model: IndexModel
+    codes: npt.NDArray[np.uint8]
+    lists: npt.NDArray[Any]
+    extra: Floats32
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def products(self, weights: Floats32) -> Floats32:
+        """Return the products of weights, shape (d + 3, m), with the n rows, shape (m, n)."""
+        used = np.zeros(self.model.lists, np.bool_)
+        used[self.lists] = True
+        of_centroids = np.empty((weights.shape[1], self.model.lists), np.float32)
+        of_centroids[:, used] = (self.model.centroids[used] @ weights[:-EXTRA]).T
+        made: Floats32 = weights[-EXTRA:].T @ self.extra.T
+        made += of_centroids[:, self.lists]
+        for place, own in enumerate(weights[:-EXTRA].T):
+            made[place] += rabitq.products(self.codes, rabitq.tables(own), self.model.dimension)
+        return made

@@ -11,14 +11,22 @@ import numpy.typing as npt
 
 from hudi_vector.errors import DimensionMismatchError
 from hudi_vector.index.kinds.faiss_library import encode
-from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel, working
+from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel
 from hudi_vector.index.side_arrays import Arrays
-from hudi_vector.kernels import kmeans, quantise
+from hudi_vector.kernels import kmeans, quantise, rabitq
 from hudi_vector.kernels.topk import Ints, VectorBlock
 from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 
-__all__ = ["FileFingerprint", "Segment", "build_segment", "require_dimension", "require_positions"]
+__all__ = [
+    "MEASURES",
+    "FileFingerprint",
+    "Segment",
+    "build_segment",
+    "measures",
+    "require_dimension",
+    "require_positions",
+]
 
 _BLOCK_ELEMENTS = 1 << 20
 
@@ -80,6 +88,12 @@ class Segment:
 
     ARRAYS: ClassVar = ("offsets", "position", "codes", "square", "error", "radius", "always")
 
+    @staticmethod
+    def stored(model: IndexModel) -> tuple[str, ...]:
+        """Return the names of the arrays that are stored; bits say what their squares and errors are."""
+        measured = MEASURES if model.codes == "bits" else ()
+        return tuple(name for name in Segment.ARRAYS if name not in measured)
+
     @classmethod
     def of(cls, model: IndexModel, file: FileFingerprint, header: Mapping[str, Any], arrays: Arrays) -> Segment:
         """Return a segment from the header and flat arrays of its file.
@@ -92,19 +106,47 @@ class Segment:
             raise ValueError("its codes are of another kind")
         if offsets.dtype.kind != "i" or offsets[0] or offsets[-1] != count or (offsets[1:] < offsets[:-1]).any():
             raise ValueError("its offsets contradict each other, or its positions")
-        lengths = {name: len(arrays[name]) for name in ("square", "error")} | {"codes": len(codes)}
-        if set(lengths.values()) != {count} or len(arrays["radius"]) != model.lists:
+        if len(codes) != count or len(arrays["radius"]) != model.lists:
             raise ValueError("it has not as many codes as positions")
-        if any(arrays[name].dtype != np.float32 for name in ("square", "error", "radius")):
+        given: dict[str, Any] = {**{name: arrays[name] for name in cls.stored(model)}, "codes": codes}
+        if model.codes == "bits":
+            lists = np.repeat(np.arange(model.lists), np.diff(offsets))
+            given |= dict(zip(MEASURES, measures(model, codes, lists), strict=True))
+        if any(len(given[name]) != count for name in MEASURES):
+            raise ValueError("it has not as many distances as positions")
+        if any(given[name].dtype != np.float32 for name in (*MEASURES, "radius")):
             raise ValueError("its distances are no float32")
         require_positions(header["rows"], arrays["position"], arrays["always"])
         if type(header["clipped"]) is not int:
             raise ValueError("it does not say how many rows were clipped")
-        given: dict[str, Any] = {**{name: arrays[name] for name in cls.ARRAYS}, "codes": codes}
         return cls(file, model.model_id, header["rows"], clipped=header["clipped"], **given)
 
     def __len__(self) -> int:
         return len(self.position)
+
+
+MEASURES = ("square", "error")
+"""The arrays of a segment that say how long a decoded code is, and how far its vector is from it."""
+
+
+def measures(model: IndexModel, codes: npt.NDArray[np.uint8], lists: npt.NDArray[Any]) -> tuple[Floats32, Floats32]:
+    """Return the `square` and `error` of codes that are bits, from the codes and the list of each, shape (n,).
+
+    Raises ValueError if a code has numbers that no vector has.
+    """
+    if not rabitq.is_sound(codes):
+        raise ValueError("its codes have numbers that no vector has")
+    square, error = np.empty(len(codes), np.float32), np.empty(len(codes), np.float32)
+    step = max(256, _BLOCK_ELEMENTS // model.dimension)
+    for start in range(0, len(codes), step):
+        part = slice(start, start + step)
+        found = rabitq.decode(codes[part], model.dimension, model.num_bits)
+        rows = found.rows
+        rows += model.centroids[lists[part]]
+        square[part] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        # The sum with the centroid is rounded to float32.
+        error[part] = rounded_up(found.error + 2.0**-22 * np.sqrt(square[part].astype(np.float64)))
+    return square, error
 
 
 def require_positions(rows: Any, position: npt.NDArray[Any], always: npt.NDArray[Any]) -> None:
@@ -160,19 +202,18 @@ def require_dimension(model: IndexModel, file: FileFingerprint, block: VectorBlo
 
 
 def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Coded:
-    vectors, fit = working(values, model.metric)
+    vectors, fit = model.placed(values)
     always = positions[~fit]
     if len(always):
         vectors, positions = vectors[fit], positions[fit]
     label = kmeans.nearest(vectors - model.origin, model.centred)
+    clipped = 0
     if model.codes == "ranges":
         codes, outside = quantise.encode(vectors, model.low, model.scale)
         offset = codes.astype(np.float64) * model.scale
         clipped = int(outside.sum())
     else:
-        codes, clipped = vectors.astype(np.float32), 0
-        if model.codes == "parts":
-            codes = encode((vectors - model.centroids[label]).astype(np.float32), model.codebook, model.num_bits)
+        codes = _encoded(model, vectors, label)
         offset = model.factors(codes, label).astype(np.float64)
     squares = np.einsum("ij,ij->i", offset, offset)
     offset = offset + model.base
@@ -183,7 +224,7 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
     # The largest float64 rounding error, also of exact distances: a few units in the last place per element.
     length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) + model.base_length
     lost = 4 * (model.dimension + 8) * float(np.finfo(np.float64).eps) * length
-    return _Coded(
+    coded = _Coded(
         positions.astype(np.uint32),
         label,
         codes,
@@ -192,6 +233,33 @@ def _code(model: IndexModel, values: npt.NDArray[Any], positions: Ints) -> _Code
         rounded_up(from_centroid + lost),
         always,
         clipped,
+    )
+    return _as_read(model, coded) if model.codes == "bits" else coded
+
+
+def _encoded(model: IndexModel, vectors: Floats64, label: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+    """Return the codes of vectors of these lists, for a kind without ranges."""
+    if model.codes == "values":
+        return vectors.astype(np.float32)
+    vectors = vectors - model.centroids[label]
+    if model.codes == "bits":
+        return rabitq.encode(vectors, model.num_bits)
+    return encode(vectors.astype(np.float32), model.codebook, model.num_bits)
+
+
+def _as_read(model: IndexModel, coded: _Coded) -> _Coded:
+    """Return rows coded by bits with what a reader finds their codes to say; rows that are further get no code."""
+    square, error = measures(model, coded.codes, coded.label)
+    near = coded.error <= error
+    return _Coded(
+        coded.position[near],
+        coded.label[near],
+        coded.codes[near],
+        square[near],
+        error[near],
+        coded.distance[near],
+        np.concatenate([coded.always, coded.position[~near].astype(np.int64)]),
+        coded.clipped,
     )
 
 

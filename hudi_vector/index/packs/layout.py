@@ -1,8 +1,8 @@
 """The layout of a pack: a head, the row of every entry, the lists, and the hashes of record keys.
 
 The head is an Arrow IPC file of arrays, after a magic number and its length. A list is one range of bytes: the codes of
-its entries, their squares, their errors and their rows, each array after the other. Rows are numbered across the
-segments of the pack, in the order of the head.
+its entries, their squares, their errors and their rows, each array after the other; squares and errors are left out
+where the codes are bits. Rows are numbered across the segments of the pack, in the order of the head.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 from hudi_vector.errors import DataFileError
 from hudi_vector.index.kinds.candidates import bases_of
 from hudi_vector.index.kinds.model import Floats32, IndexModel
-from hudi_vector.index.kinds.segment import FileFingerprint, Segment
+from hudi_vector.index.kinds.segment import MEASURES, FileFingerprint, Segment
 from hudi_vector.index.side_arrays import pack, unpack
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.logs.key_hashes import KeyHashes
@@ -47,7 +47,7 @@ _PREFIX = struct.Struct("<8sQ")
 PREFIX_BYTES = _PREFIX.size
 """The bytes before the head: a magic number and the head's length."""
 _ROW = np.dtype("<u4")
-_OF_ENTRY = 12  # bytes of an entry's square, error and row
+_MEASURE = np.dtype("<f4")
 _OF_KEY = 12  # bytes of a key's hash and row
 _MOST_FOOTERS = 1 << 30
 
@@ -108,7 +108,8 @@ class PackHead:
     @property
     def width(self) -> int:
         """Return the bytes of an entry of a list."""
-        return self.model.code_width * self.model.code_dtype.itemsize + _OF_ENTRY
+        measured = 0 if self.model.codes == "bits" else len(MEASURES) * _MEASURE.itemsize
+        return self.model.code_width * self.model.code_dtype.itemsize + measured + _ROW.itemsize
 
     @cached_property
     def places(self) -> Ints:
@@ -182,7 +183,8 @@ def pack_content(model: IndexModel, segments: Sequence[Segment], keys: Sequence[
     joined = _joined(model, segments)
     ends = np.cumsum(joined.sizes, dtype=np.int64)
     lists = [
-        _list_bytes(joined, stop - size, stop) for size, stop in zip(joined.sizes.tolist(), ends.tolist(), strict=True)
+        _list_bytes(model, joined, stop - size, stop)
+        for size, stop in zip(joined.sizes.tolist(), ends.tolist(), strict=True)
     ]
     rows = joined.row.tobytes()
     sections = [b"" if held is None else held.key_hash.tobytes() + held.key_row.tobytes() for held in keys]
@@ -217,8 +219,9 @@ def _joined(model: IndexModel, segments: Sequence[Segment]) -> _Joined:
     return _Joined(sizes, of("codes"), of("square"), of("error"), row[order].astype(_ROW), radius, always)
 
 
-def _list_bytes(joined: _Joined, start: int, stop: int) -> bytes:
-    parts = (joined.codes, joined.square, joined.error, joined.row)
+def _list_bytes(model: IndexModel, joined: _Joined, start: int, stop: int) -> bytes:
+    measured = () if model.codes == "bits" else (joined.square, joined.error)
+    parts = (joined.codes, *measured, joined.row)
     return b"".join(np.ascontiguousarray(part[start:stop]).tobytes() for part in parts)
 
 

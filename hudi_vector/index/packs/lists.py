@@ -14,6 +14,7 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.index.kinds.candidates import bases_of
 from hudi_vector.index.kinds.model import Floats32, IndexModel
 from hudi_vector.index.kinds.prepared import EXTRA, extra_columns
+from hudi_vector.index.kinds.segment import MEASURES, measures
 from hudi_vector.index.kinds.view import IndexView
 from hudi_vector.index.packs.layout import PackHead, checks_of
 from hudi_vector.kernels.topk import Ints
@@ -220,15 +221,21 @@ def _coded(head: PackHead, lists: Ints, parts: Sequence[memoryview]) -> Coded:
     model, counts = head.model, head.sizes[lists].tolist()
     total = sum(counts)
     codes = np.empty((total, model.code_width), model.code_dtype)
-    numbers = np.empty((3, total), np.uint32)  # squares and errors are float32, of the same width
+    measured = 0 if model.codes == "bits" else len(MEASURES)
+    numbers = np.empty((measured + 1, total), np.uint32)  # squares and errors are float32, of the same width
     at = 0
     for part, count in zip(parts, counts, strict=True):
         after = count * model.code_width * model.code_dtype.itemsize
         codes[at : at + count] = np.frombuffer(part[:after], model.code_dtype).reshape(count, model.code_width)
-        numbers[:, at : at + count] = np.frombuffer(part[after:], np.uint32).reshape(3, count)
+        numbers[:, at : at + count] = np.frombuffer(part[after:], np.uint32).reshape(measured + 1, count)
         at += count
-    head.check_rows(numbers[2])
-    return Coded(codes, numbers[0].view(np.float32), numbers[1].view(np.float32), numbers[2])
+    head.check_rows(numbers[-1])
+    if measured:
+        return Coded(codes, numbers[0].view(np.float32), numbers[1].view(np.float32), numbers[2])
+    try:
+        return Coded(codes, *measures(model, codes, np.repeat(lists, counts)), numbers[0])
+    except ValueError as problem:
+        raise DataFileError(f"the pack '{head.uri}' does not fit its model: {problem}") from problem
 
 
 def _rows_content(pack: _Placed) -> bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import as_count, as_share, as_text, known_arguments
 from hudi_vector.errors import InvalidTypeError
-from hudi_vector.index.build import Parameters, create_index, indexable_files, refresh_index
+from hudi_vector.index.build import Parameters, create_index, indexable_files, of_usual_kind, refresh_index
 from hudi_vector.index.catalog import Index, drop_index
 from hudi_vector.index.drift import mean_quality, retraining
 from hudi_vector.index.kinds.kinds import indexed_metric
@@ -150,7 +150,7 @@ def create(
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    kind: str = "ivf_sq8",
+    kind: str | None = None,
     metric: str = "cosine",
     recall_target: float | None = None,
     **options: Unpack[IndexOptions],
@@ -164,9 +164,12 @@ def create(
         spark: A registered session; None for files, which threads of this process then read.
         table: The name or path of a Hudi table.
         column: A VECTOR column; for files also a column of lists of FLOAT, DOUBLE or TINYINT that all have one length.
-        kind: ``"ivf_sq8"`` stores a code of one byte for each element, ``"ivf_flat"`` one of four bytes. With faiss
-            (the extra ``faiss``) also ``"ivf_pq"``, which stores about two bits for each element, and ``"hnsw"``, a
-            graph for each base file, which only searches with a recall target or ``mode="approximate"`` use.
+        kind: ``"ivf_sq8"`` stores a code of one byte for each element, ``"ivf_flat"`` one of four bytes, and
+            ``"ivf_rabitq"`` one of a bit, for searches with a recall target. With faiss (the extra ``faiss``) also
+            ``"ivf_pq"``, which stores about two bits for each element, and ``"hnsw"``, a graph for each base file,
+            which only searches with a recall target or ``mode="approximate"`` use. None chooses ``"ivf_sq8"``, or
+            ``"ivf_rabitq"`` if there is a recall target below 1, vectors have 256 elements or more, and codes of one
+            byte for each element would have more than 512 MiB, on an object store more than 16 MiB.
         metric: The metric of the searches that the index serves: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an
             alias of one of them.
         recall_target: The recall target of searches that give none and whose session sets none; without it such
@@ -189,7 +192,7 @@ def create(
     place, spec = _parted(options)
     parameters = _parameters(kind, metric, recall_target, **spec)
     subject = IndexSubject.of(spark, table, **place)
-    return _make(subject, column, parameters, retrain=True)
+    return _make(subject, column, parameters, retrain=True, chooses=kind is None)
 
 
 @known_arguments(IndexOptions)
@@ -198,7 +201,7 @@ def build_if_missing(
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
-    kind: str = "ivf_sq8",
+    kind: str | None = None,
     metric: str = "cosine",
     recall_target: float | None = None,
     **options: Unpack[IndexOptions],
@@ -209,7 +212,7 @@ def build_if_missing(
         spark: As for `create`.
         table: As for `create`.
         column: As for `create`.
-        kind: As for `create`.
+        kind: As for `create`; None takes the kind of an index that there is for the metric.
         metric: As for `create`.
         recall_target: As for `create`.
         options: As for `create`; `kind`, `metric` and those of `IndexSpec` are used only if the index is made.
@@ -227,7 +230,7 @@ def build_if_missing(
     place, spec = _parted(options)
     parameters = _parameters(kind, metric, recall_target, **spec)
     subject = IndexSubject.of(spark, table, **place)
-    return _make(subject, column, parameters, retrain=False)
+    return _make(subject, column, parameters, retrain=False, chooses=kind is None)
 
 
 @known_arguments(IndexSource)
@@ -348,12 +351,15 @@ def drop(
     return gone
 
 
-def _make(subject: IndexSubject, column: Any, parameters: Parameters, retrain: bool) -> IndexResult:
-    return _run(
-        subject,
-        column,
-        lambda at: create_index(at.snapshot, at.spec, parameters, at.each, retrain, at.homes[0]),
-    )
+def _make(subject: IndexSubject, column: Any, parameters: Parameters, *, retrain: bool, chooses: bool) -> IndexResult:
+    """Make an index with these settings, of a kind that suits the table if it `chooses`."""
+
+    def made(at: Place) -> Index:
+        known = at.snapshot, at.spec
+        suited = of_usual_kind(*known, parameters, at.each, retrain, at.homes[0]) if chooses else parameters
+        return create_index(*known, suited, at.each, retrain, at.homes[0])
+
+    return _run(subject, column, made)
 
 
 def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> IndexResult:
@@ -390,7 +396,7 @@ def _parameters(kind: Any, metric: Any, recall_target: Any, *, sample: Any = Non
         if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
             raise InvalidTypeError(f"{name} must be a whole number, not {count!r}")
     return Parameters(
-        kind=as_text(kind, "kind") or "",
+        kind=as_text(kind, "kind", allow_null=True) or Parameters.kind,
         metric=indexed_metric(metric),
         **numbers,
         sample=as_count(sample, "sample"),

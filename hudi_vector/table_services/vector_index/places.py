@@ -63,7 +63,8 @@ class IndexSpec(TypedDict, total=False):
             default.
         num_sub_vectors: For ``ivf_pq``, the number of equal parts that a vector is cut into; by default such that there
             are two bits for each element.
-        num_bits: Bits of a code: for ``ivf_pq`` of each part, for ``hnsw`` of each element; 8, the default, or 4.
+        num_bits: Bits of a code: for ``ivf_pq`` of each part, for ``hnsw`` of each element; 8, the default, or 4. For
+            ``ivf_rabitq`` of each element: 1, the default, 2 or 4.
         max_iters: The number of rounds of k-means.
         sample: The number of vectors that the model is trained on; 256 for each list by default.
     """
