@@ -288,7 +288,8 @@ CACHE_MAX_BYTES: Option[int] = Option(
     "hoodie.vector.cache.max.bytes",
     2 << 30,
     BYTES,
-    "Decoded vectors and columns kept in memory by each process, the driver and every Python worker; 0 turns it off.",
+    "Decoded vectors and columns kept in memory by each process, the driver and every Python worker, which keeps no "
+    "more than its part of the executor's memory; 0 turns it off.",
     minimum=0,
 )
 CACHE_DIR: Option[str] = Option(

@@ -34,7 +34,7 @@ from hudi_vector.index.packs.stored import (
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import note, process_cache
 from hudi_vector.read.logs.key_hashes import KeyHashes
-from hudi_vector.storage import Storage, StorageOptions, open_storage, scheme_of
+from hudi_vector.storage import Storage, StorageOptions, open_storage
 from hudi_vector.table.recent import Recent
 
 __all__ = ["damaged_segments", "forget_view", "kept_view", "load_key_hashes", "load_view"]
@@ -54,7 +54,7 @@ def load_view(
     """Return the joined view of segments, read from their files or, with `keep`, taken from the process's cache.
 
     Candidates refer to segments by their position in `entries`; further segments of the same packs follow. Lists of
-    packs are read when a search needs them; all are read at once with `whole`, and where the index is on a local disk.
+    packs are read when a search needs them; all are read at once with `whole`.
     Raises DataFileError if the model or a segment is missing or damaged, and MissingDependencyError if the kind needs
     faiss and it is not installed.
     """
@@ -66,7 +66,7 @@ def load_view(
         found = kept_view(folder, model_id, entries)
         note("segments", *(entry.segment for entry in entries), is_kept=found is not None)
         if found is None:
-            found = _joined(folder, model_id, entries, options, whole or scheme_of(folder) == "file")
+            found = _joined(folder, model_id, entries, options, whole)
             process_cache().put(key, found, found.nbytes)
     return found
 

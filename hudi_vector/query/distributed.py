@@ -1,75 +1,53 @@
-"""A search on executors: one stage, its tasks balanced by bytes, at most tasks × k candidates a query back."""
+"""A search on executors: one stage, its tasks where their slices were read before, few candidates a query back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark import RDD, SparkContext
+from pyspark import SparkContext
 
-from hudi_vector.errors import HudiVectorError, UnmergeableError
-from hudi_vector.index.calibration.held_out import Each
+from hudi_vector import options
+from hudi_vector.errors import UnmergeableError
+from hudi_vector.executors.distributed import keeping_of, on_executors, placed_groups, rows_of_workers
+from hudi_vector.executors.placement import Item
 from hudi_vector.query.execute import Asked, open_slice
 from hudi_vector.query.local import GroupedSlices, run_slices
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import Progress
 from hudi_vector.read.logs.merged import MergedSlice
-from hudi_vector.storage import parallel
-from hudi_vector.workers import balanced, forget_archives, unfit_workers
 
-__all__ = ["find_unmergeable", "on_executors", "run_distributed"]
-
-_TASKS_PER_CORE = 3
-_MOST_TASKS_PER_CORE = 16
+__all__ = ["find_unmergeable", "run_distributed"]
 
 
-def run_distributed(context: SparkContext, plan: SearchPlan, asked: Asked, progress: Progress) -> Winners:
-    """Search every slice of a plan on the executors, in groups of nearly equal bytes; its jobs end at the deadline."""
+def run_distributed(
+    context: SparkContext, plan: SearchPlan, asked: Asked, conf: Mapping[str, str], progress: Progress
+) -> Winners:
+    """Search every slice of a plan on the executors, in groups of nearly equal bytes; its jobs end at the deadline.
+
+    `conf` are settings, as text.
+    """
     asked = asked.by(plan.deadline(progress.begun))
-    sizes = [access.size for access in plan.slices]
-    groups = balanced(sizes, min(len(sizes), max(1, context.defaultParallelism) * _TASKS_PER_CORE))
-    entries = [tuple((place, plan.slices[place]) for place in group) for group in groups]
+    groups = placed_groups(context, [_item(plan, access) for access in plan.slices])
+    entries = [tuple((place, plan.slices[place]) for place in group.items) for group in groups]
+    keeping = keeping_of(context, options.CACHE_MAX_BYTES.read(conf))
+    by_tasks = on_executors(context, places=[group.executor for group in groups], keeping=keeping)
 
     def each(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
         with asked.deadline.cancelling(context):
-            return on_executors(context)(run, items)
+            return by_tasks(run, items)
 
-    return run_slices(plan, asked, GroupedSlices(plan, entries, each, keep=False), progress)
+    if plan.index is not None:
+        plan = replace(plan, index=replace(plan.index, lists_at_once=False))
+    return run_slices(plan, asked, GroupedSlices(plan, entries, each, keep=True), progress)
 
 
-def on_executors(context: SparkContext, at_once: int = 1) -> Each:
-    """Return a function that applies another one to items, in a task for each or for several, and keeps their order.
-
-    A task works on `at_once` of its items at a time. An error of this package in a task is raised on the driver.
-    """
-
-    def each(run: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        def guarded(item: Any) -> Any:
-            try:
-                return run(item)
-            except HudiVectorError as problem:
-                # As a value it reaches the driver in its own words, and is not tried four times.
-                return type(problem)(str(problem))
-
-        def task(items: Iterable[Any]) -> Iterable[Any]:
-            forget_archives()
-            return map(guarded, items) if together == 1 else parallel.each(guarded, items, most=together)
-
-        if not items:
-            return []
-        together = min(at_once, parallel.parallelism())
-        # To begin a task takes longer than to read a small file.
-        tasks = min(len(items), _MOST_TASKS_PER_CORE * max(1, context.defaultParallelism))
-        rows = context.parallelize(items, tasks)
-        outcomes = _of_workers(rows.mapPartitions(task))
-        for outcome in outcomes:
-            if isinstance(outcome, HudiVectorError):
-                raise outcome
-        return outcomes
-
-    return each
+def _item(plan: SearchPlan, access: SliceAccess) -> Item:
+    """Return a slice as it is placed: by its file group, whose later versions are read where the earlier ones were."""
+    found = access.file_slice
+    return Item(f"{plan.spec.table_uri} {found.partition_path} {found.file_id}", access.size)
 
 
 def find_unmergeable(context: SparkContext, plan: SearchPlan, names: Sequence[str]) -> str | None:
@@ -97,13 +75,5 @@ def find_unmergeable(context: SparkContext, plan: SearchPlan, names: Sequence[st
             return str(problem)
         return None
 
-    problems = _of_workers(context.parallelize(merged, len(merged)).map(problem_of).filter(bool))
+    problems = rows_of_workers(context.parallelize(merged, len(merged)).map(problem_of).filter(bool))
     return problems[0] if problems else None
-
-
-def _of_workers(rows: RDD[Any]) -> list[Any]:
-    """Return the rows that Python workers compute; raise SessionError if no worker can run this package."""
-    try:
-        return rows.collect()
-    except Py4JJavaError as problem:
-        raise unfit_workers(problem) or problem from None

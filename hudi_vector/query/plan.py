@@ -61,7 +61,9 @@ class IndexUse:
     """The index of a search, and how far it is read.
 
     If `certain`, it is read until every row of the exact answer is found. Otherwise it stops after `nprobes` and
-    `refine_factor`, candidates for each of the k rows; None for the defaults of the view.
+    `refine_factor`, candidates for each of the k rows; None for the defaults of the view. With `lists_at_once`, the
+    first search reads all lists of an index on a local disk; an executor, which has some of the slices, reads only
+    those that it needs.
     """
 
     folder: str
@@ -73,6 +75,7 @@ class IndexUse:
     reads: RangeReads
     nprobes: int | None = None
     refine_factor: int | None = None
+    lists_at_once: bool = True
 
     @property
     def effort(self) -> str:

@@ -28,6 +28,7 @@ def test_executors_keep_what_they_read_for_the_next_search(spark, path, tmp_path
         rows = hv.search(spark, path, "emb", QUERY, 9, columns=["id"], execution=execution).collect()
         return rows, hv.last_reports()[0].bytes_read
 
+    spark.conf.set(options.CACHE_MAX_BYTES.key, "0")  # executors keep nothing in memory
     expected, read = search("distributed")
     spark.conf.set(options.CACHE_DIR.key, str(tmp_path))
     assert search("distributed") == (expected, read)

@@ -8,6 +8,10 @@ import pyspark
 from support import servers
 
 PROGRAM = """
+import pathlib
+import signal
+import time
+
 import numpy as np
 from support import searched, tables
 
@@ -39,6 +43,31 @@ wide = spark.range(300).selectExpr("id", "array(cast(id AS FLOAT), 1F) AS v", "r
 hv.write(wide, path + "_wide", record_key="id", vectors={"v": 2}, options=QUICK)
 found = hv.search(spark, path + "_wide", "v", [3.0, 1.0], 300, metric="l2").collect()
 assert {row["id"]: row["text"] for row in found} == {n: str(n % 10) * 5000 for n in range(300)}
+# Each executor keeps what it read; one that is lost leaves its slices to the others, and nothing else is read again.
+placed = path + "_placed"
+rows = spark.range(0, 8000, 1, 4).selectExpr("id", "transform(sequence(1, 16), n -> CAST(sin(id * n) AS FLOAT)) AS v")
+for part in range(2):
+    hv.write(rows.where(f"id % 2 = {part}"), placed, record_key="id", vectors={"v": 16}, options=QUICK)
+hv.index.create(spark, placed, "v", metric="l2", num_partitions=20)
+def found(mode):
+    rows = hv.search(spark, placed, "v", [0.5] * 16, 7, metric="l2", columns=["id"], execution="distributed", mode=mode).collect()
+    return [row["id"] for row in rows], hv.last_reports()[0].bytes_read
+local = [row["id"] for row in hv.search(spark, placed, "v", [0.5] * 16, 7, metric="l2", columns=["id"], execution="local").collect()]
+answer, few = found("approximate")
+assert answer == local and 0 < few < 10_000, (answer, few)
+answer, whole = found("exact")
+assert answer == local and whole > 0 and found("exact") == (local, 0), (answer, whole)
+def executor(_):
+    time.sleep(0.3)
+    daemon = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2]
+    return int(daemon.split()[1])
+executors = set(spark.sparkContext.parallelize(range(8), 8).map(executor).collect())
+assert len(executors) == 2 and os.getpid() not in executors, executors
+slices = sum(file.stat().st_size for file in pathlib.Path(placed).glob("*.parquet"))
+os.kill(min(executors), signal.SIGKILL)
+answer, part = found("exact")
+assert answer == local and 0 < part < 0.8 * slices, (part, slices)
+assert any(found("exact") == (local, 0) for _ in range(8))
 print("PASSED")
 spark.stop()
 """

@@ -58,6 +58,7 @@ options                     ground   container_formats errors
 schema                      ground   arguments errors
 arguments                   ground   errors
 workers                     ground   errors
+executors                   ground   errors read storage table workers
 jars                        ground   errors
 kernels                     ground   errors kernels.metrics
 kernels.metrics             ground   errors kernels
@@ -75,9 +76,9 @@ index                       vectors  errors index.calibration index.kinds index.
 index.kinds                 vectors  errors index kernels kernels.metrics read read.parquet
 index.packs                 vectors  errors index index.kinds kernels read read.logs read.parquet storage
 index.calibration           vectors  errors index index.kinds kernels kernels.metrics read read.parquet storage
-query                       vectors  arguments errors index index.calibration index.kinds kernels kernels.metrics
+query                       vectors  arguments errors executors index index.calibration index.kinds kernels kernels.metrics
                                      options query.indexed query.lance read read.logs read.parquet read.predicate schema
-                                     storage table workers
+                                     storage table
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors options read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics query query.files
@@ -99,7 +100,7 @@ spark.hybrid                vectors  arguments errors kernels kernels.metrics op
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
                                      query.join query.lance read read.parquet read.predicate schema spark spark.catalyst
                                      spark.join.routes spark.search storage table
-spark.join.routes           vectors  index kernels.metrics options query query.asking query.files query.join
+spark.join.routes           vectors  executors index kernels.metrics options query query.asking query.files query.join
                                      query.opened read read.predicate schema spark.catalyst spark.join spark.search
                                      table
 streaming                   vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
@@ -108,7 +109,7 @@ streaming                   vectors  arguments errors kernels kernels.metrics op
 streaming.snapshots         vectors  errors index options query query.asking read.predicate spark spark.catalyst storage
                                      streaming table
 writing.vectors             vectors  errors schema spark.catalyst
-table_services.vector_index vectors  arguments errors index index.calibration index.kinds index.packs
+table_services.vector_index vectors  arguments errors executors index index.calibration index.kinds index.packs
                                      kernels.metrics options query query.files query.opened read spark spark.search storage table table_services
 blobs                       blobs    container_formats errors options schema storage
 blobs.containers            blobs    blobs container_formats errors storage

@@ -225,10 +225,16 @@ class ParquetSlice:
             mask = None if kept == rows else mask
         else:
             counts.rows += rows
-        if self._cache is not None or self._on_disk is not None:
+        if self._keeps(rows):
             yield from self._whole(group, start, rows, mask, counts)
         else:
             yield from self._streamed(group, start, mask, counts)
+
+    def _keeps(self, rows: int) -> bool:
+        """Return True if the decoded vectors of so many rows can be kept, on disk or within the budget of memory."""
+        column = self._spec.column
+        nbytes = rows * column.dimension * column.dtype.itemsize
+        return self._on_disk is not None or (self._cache is not None and nbytes <= self._cache.budget)
 
     def _passing(self, group: int, start: int, rows: int, counts: ScanCounts) -> npt.NDArray[np.bool_]:
         """Return a mask of the live rows of a row group that pass the predicate, and add to `counts`."""

@@ -212,7 +212,7 @@ class TableSearch:
         physical = dict(self.target.physical)
         asked = wanted.asked.named(physical)
         if plan.execution == "distributed":
-            winners = run_distributed(self.spark.sparkContext, plan, asked, progress)
+            winners = run_distributed(self.spark.sparkContext, plan, asked, conf, progress)
         else:
             winners = run_local(plan, asked, conf, progress)
         begun = time.perf_counter()

@@ -330,7 +330,7 @@ class IndexSubject:
             if at_once > 1:
                 gone_through = partial(parallel.each, most=at_once)
             return lambda run, items: list(followed(gone_through(run, items), len(items), _DONE))
-        from hudi_vector.query.distributed import on_executors
+        from hudi_vector.executors.distributed import on_executors
 
         context = self.spark.sparkContext
         by_tasks = on_executors(context, at_once)

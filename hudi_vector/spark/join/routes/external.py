@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hudi_vector import options
+from hudi_vector.executors.distributed import on_executors
 from hudi_vector.index.build import Parameters, indexable_files
 from hudi_vector.index.reachable import require_reachable
-from hudi_vector.query.distributed import on_executors
 from hudi_vector.query.opened.external import build_external, external_indexes
 from hudi_vector.spark.join.request import JoinRequest
 from hudi_vector.spark.join.routes.ways import Way, snapshot_way

@@ -155,7 +155,7 @@ class _PlanSide:
         del names
         plan, progress = under(self.plan, question, predicate), Progress()
         if plan.execution == "distributed":
-            winners = run_distributed(self.spark.sparkContext, plan, question, progress)
+            winners = run_distributed(self.spark.sparkContext, plan, question, self.conf, progress)
         else:
             winners = run_local(plan, question, self.conf, progress)
         keep_report(report_of(plan, progress, len(question.vectors), winners))
