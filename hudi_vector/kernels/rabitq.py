@@ -77,8 +77,8 @@ def decode(codes: Codes, dimension: int, bits: int) -> Decoded:
 
     Example:
         >>> found = decode(encode(np.array([[3.0, -4.0]]), 1), 2, 1)
-        >>> found.rows.round(1).tolist(), float(found.error[0].round(1))
-        ([[3.6, -3.6]], 0.8)
+        >>> found.rows.astype(float).round(1).tolist(), float(found.error[0].round(1))
+        ([[3.6, -3.6]], 0.7)
     """
     bytes_ = codes[:, _NUMBERS:]
     values = _values(bits).take(bytes_, axis=0).reshape(len(codes), bytes_.shape[1] * 8 // bits)[:, :dimension]
@@ -108,8 +108,8 @@ def products(codes: Codes, of_bytes: Floats32, dimension: int) -> Floats32:
 
     Example:
         >>> code = encode(np.array([[3.0, -4.0]]), 1)
-        >>> products(code, tables(np.array([1.0, 0.0], np.float32)), 2).round(2)
-        array([3.59], dtype=float32)
+        >>> products(code, tables(np.array([1.0, 0.0], np.float32)), 2).astype(float).round(1).tolist()
+        [3.6]
     """
     found = np.zeros(len(codes), np.float32)
     by_byte = np.ascontiguousarray(codes[:, _NUMBERS:].T)
