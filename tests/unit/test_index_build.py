@@ -318,9 +318,9 @@ def test_codes_beyond_the_cache_are_looked_at_in_parts(table: WrittenTable, monk
     views: list[int] = []
     real = indexed.load_view
 
-    def counted(folder: str, model_id: str, entries: Any, *others: Any) -> Any:
+    def counted(folder: str, model_id: str, entries: Any, *others: Any, **more: Any) -> Any:
         views.append(len(entries))
-        return real(folder, model_id, entries, *others)
+        return real(folder, model_id, entries, *others, **more)
 
     monkeypatch.setattr(indexed, "load_view", counted)
     with hv.open(str(table.path), column="emb", options=conf) as t:
