@@ -15,7 +15,7 @@ from pyspark.serializers import CPickleSerializer
 
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.executors.memory import WorkerMemory, memory_of_machine
-from hudi_vector.executors.placement import Group, Item, groups_of, homes_of
+from hudi_vector.executors.placement import Group, Item, Placement
 from hudi_vector.read.cache import process_cache
 from hudi_vector.storage import parallel
 from hudi_vector.table.recent import Recent
@@ -24,7 +24,6 @@ from hudi_vector.workers import forget_archives, unfit_workers
 __all__ = ["Keeping", "keeping_of", "on_executors", "placed_groups", "rows_of_workers"]
 
 _MOST_TASKS_PER_CORE = 16
-_MOST_ITEMS = 1 << 18
 _MOST_SETS = 16
 
 # What the text of a BlockManagerId says: the name of the executor, its host, its port, the topology.
@@ -60,7 +59,7 @@ class _Application:
             "overhead": conf.getSizeAsMb("spark.executor.memoryOverhead", "0") << 20,
             "python": conf.getSizeAsMb("spark.executor.pyspark.memory", "0") << 20,
         }
-        self.homes: Recent[str, tuple[str, ...]] = Recent(_MOST_ITEMS)
+        self.placement = Placement()
         self._numbers: Recent[tuple[str | None, ...], JavaObject] = Recent(_MOST_SETS)
 
     def executors(self) -> list[str]:
@@ -105,13 +104,7 @@ def _numbered(context: SparkContext, places: Sequence[str | None]) -> JavaObject
 def placed_groups(context: SparkContext, items: Sequence[Item]) -> list[Group]:
     """Divide items into tasks for the executors that have read them, and note which of them reads which."""
     known = _application(context)
-    homes = {item.name: known.homes.get(item.name) or () for item in items}
-    groups = groups_of(items, homes, known.executors(), context.defaultParallelism)
-    for group in groups:
-        for number in group.items if group.executor else ():
-            name = items[number].name
-            known.homes.put(name, homes_of(name, str(group.executor), homes))
-    return groups
+    return known.placement.groups(items, known.executors(), context.defaultParallelism)
 
 
 def keeping_of(context: SparkContext, asked: int) -> Keeping:

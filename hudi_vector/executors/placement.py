@@ -5,12 +5,13 @@ Only names and sizes are needed; nothing is asked of Spark here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hudi_vector.table.recent import Recent
 from hudi_vector.workers import balanced
 
-__all__ = ["Group", "Item", "groups_of", "homes_of"]
+__all__ = ["Group", "Item", "Placement", "groups_of"]
 
 _UNEVEN = 1.25
 """An executor gets no further slice that it has read once its share of the bytes is exceeded by so much."""
@@ -20,6 +21,8 @@ _MOST_TASKS = 3
 """A core gets more than one task only for many bytes: to begin one takes longer than to read a few megabytes."""
 
 _MOST_HOMES = 3
+_MOST_ITEMS = 1 << 18
+_MOST_PLANS = 32
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,42 @@ def groups_of(
     return groups
 
 
-def homes_of(name: str, executor: str, homes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the executors that have read an item once `executor` has read it too, the last few of them.
+class Placement:
+    """The executors that have read each item, so that the next search finds them; threads may share it.
 
     Example:
-        >>> homes_of("f", "2", {"f": ("1",)})
-        ('2', '1')
+        >>> placement = Placement()
+        >>> items = [Item("a", 10), Item("b", 10)]
+        >>> placement.groups(items, ["1", "2"], cores=2)
+        [Group(executor='1', items=(0,)), Group(executor='2', items=(1,))]
+        >>> placement.groups(items[1:], ["1", "2"], cores=2)
+        [Group(executor='2', items=(0,))]
     """
-    others = (other for other in homes.get(name, ()) if other != executor)
-    return (executor, *others)[:_MOST_HOMES]
+
+    def __init__(self) -> None:
+        self._homes: Recent[str, tuple[str, ...]] = Recent(_MOST_ITEMS)
+        self._made: Recent[tuple[tuple[Item, ...], tuple[str, ...], int], list[Group]] = Recent(_MOST_PLANS)
+
+    def groups(self, items: Sequence[Item], executors: Sequence[str], cores: int) -> list[Group]:
+        """Divide items into tasks and note who reads what; the same search is divided as it was the last time.
+
+        The arguments are those of `groups_of`.
+        """
+        key = (tuple(items), tuple(executors), cores)
+        made = self._made.get(key)
+        if made is None:
+            homes = {item.name: self._homes.get(item.name) or () for item in items}
+            made = groups_of(items, homes, executors, cores)
+            for group in made:
+                if group.executor is not None:
+                    self._note(group.executor, [items[number].name for number in group.items], homes)
+            self._made.put(key, made)
+        return made
+
+    def _note(self, executor: str, names: Sequence[str], homes: Mapping[str, Sequence[str]]) -> None:
+        for name in names:
+            others = (other for other in homes[name] if other != executor)
+            self._homes.put(name, (executor, *others)[:_MOST_HOMES])
 
 
 def _placed(items: Sequence[Item], homes: Mapping[str, Sequence[str]], executors: Sequence[str]) -> list[str | None]:
@@ -84,15 +114,19 @@ def _placed(items: Sequence[Item], homes: Mapping[str, Sequence[str]], executors
     def known(number: int) -> list[str]:
         return [home for home in homes.get(items[number].name, ()) if home in load]
 
-    def place(number: int, among: Iterable[str]) -> bool:
-        chosen = min(among, key=lambda name: load[name], default=None)
-        if chosen is None or (chosen in known(number) and load[chosen] and load[chosen] + items[number].size > most):
-            return False
-        at[number] = chosen
-        load[chosen] += items[number].size
-        return True
+    def place(number: int, executor: str) -> None:
+        at[number] = executor
+        load[executor] += items[number].size
 
-    for number in [number for number in ordered if not place(number, known(number))]:
-        at[number] = min(executors, key=lambda name: (load[name], name not in known(number)))
-        load[str(at[number])] += items[number].size
+    left = []
+    for number in ordered:
+        # The last that has read it first: an earlier one may have read only what an index needs.
+        fit = (home for home in known(number) if not load[home] or load[home] + items[number].size <= most)
+        home = next(fit, None)
+        if home is None:
+            left.append(number)
+        else:
+            place(number, home)
+    for number in left:
+        place(number, min(executors, key=lambda name: (load[name], name not in known(number))))
     return at

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_vector.executors.memory import WorkerMemory
-from hudi_vector.executors.placement import Group, Item, groups_of, homes_of
+from hudi_vector.executors.placement import Group, Item, Placement, groups_of
 
 MB, GB = 1 << 20, 1 << 30
 
@@ -17,16 +17,14 @@ SIZES = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
 EXECUTORS = st.integers(1, 6).map(lambda count: [f"e{number}" for number in range(count)])
 
 
-class Homes(dict[str, tuple[str, ...]]):
-    """The executors that have read each item."""
+class Homes(Placement):
+    """The executor of each item, as searches one after another place them."""
 
     def place(self, items: Sequence[Item], executors: Sequence[str], cores: int = 0) -> dict[str, str]:
-        """Place items, note it, and return the executor of each."""
-        groups = groups_of(items, self, executors, cores or len(executors))
+        """Place items, and return the executor of each."""
+        groups = self.groups(items, executors, cores or len(executors))
         assert sorted(number for group in groups for number in group.items) == list(range(len(items)))
-        found = {items[number].name: str(group.executor) for group in groups for number in group.items}
-        self.update({name: homes_of(name, executor, self) for name, executor in found.items()})
-        return found
+        return {items[number].name: str(group.executor) for group in groups for number in group.items}
 
 
 def items_of(sizes: Sequence[int]) -> list[Item]:
@@ -42,9 +40,16 @@ def test_bytes_are_divided_evenly_and_the_second_search_finds_what_the_first_rea
     for found in (first, homes.place(items, executors)):
         loads = [sum(item.size for item in items if found[item.name] == name) for name in executors]
         assert max(loads) <= 1.25 * sum(sizes) / len(executors) + max(sizes)
-    settled = [homes.place(items, executors) for _ in range(3)]
-    before = {name: set(places) for name, places in homes.items()}
-    assert all(homes.place(items, executors)[name] in before[name] for name in first), settled
+
+
+@given(st.lists(st.tuples(st.integers(90, 110), st.integers(1, 1000)), min_size=1, max_size=40), EXECUTORS)
+def test_a_search_repeats_the_last_one_wherever_others_were_before(
+    sizes: list[tuple[int, int]], executors: list[str]
+) -> None:
+    items, others, homes = items_of([size for size, _ in sizes]), items_of([size for _, size in sizes]), Homes()
+    homes.place(others, executors)  # such as one by an index, which counts other bytes
+    found = homes.place(items, executors)
+    assert homes.place(items, executors) == found == homes.place(items, executors)
 
 
 @given(st.integers(1, 60), st.integers(2, 6), st.data())
@@ -71,10 +76,9 @@ def test_a_filter_that_leaves_the_slices_of_one_executor_teaches_another_once() 
     whole = homes.place(items, ["e0", "e1"])
     some = [item for item in items if whole[item.name] == "e0"]
     assert set(homes.place(some, ["e0", "e1"]).values()) == {"e0", "e1"}
-    for _ in range(3):  # whatever is searched now, all has been read where it is
-        for asked in (items, some):
-            before = dict(homes)
-            assert all(place in before[name] for name, place in homes.place(asked, ["e0", "e1"]).items())
+    settled = [homes.place(asked, ["e0", "e1"]) for asked in (items, some)]
+    assert settled[0] == whole
+    assert settled == [homes.place(asked, ["e0", "e1"]) for asked in (items, some)]
 
 
 def test_tasks_are_as_many_as_cores_and_more_for_many_bytes() -> None:
