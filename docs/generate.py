@@ -172,6 +172,21 @@ def search_session(run: Run) -> str:
     )
 
 
+def search_cluster(run: Run) -> str:
+    """What searches take on the driver and on executors, and what Spark takes for less."""
+    times = run["seconds"]["two executors"]
+    searched = sorted({way.partition(",")[0] for way in times if "," in way})
+    others = [[way, "", _spread(taken, 1000), ""] for way, taken in times.items() if "," not in way]
+    sides = [(name, times[f"{name}, driver"], times[f"{name}, executors"]) for name in searched]
+    return _rows(
+        ["ms", "driver", "executors", "executors / driver"],
+        [
+            *([name, _spread(here, 1000), _spread(there, 1000), _ratio(there, here)] for name, here, there in sides),
+            *others,
+        ],
+    )
+
+
 def search_profile(run: Run) -> str:
     """Where the time of a repeated search goes, up to the profile of Python."""
     lines = run["profile"][: run["profile"].index("")]
@@ -394,6 +409,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         search,
         search_ratios,
         search_session,
+        search_cluster,
         search_profile,
         blobs_writing,
         blobs_reading,

@@ -116,6 +116,10 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "| 10th |  | 200 (200–200) |  | 100 (100–100) |  |  | 2.0× |",
         ],
     ),
+    "search_cluster": (
+        {"seconds": {"two executors": {"SELECT 1": [0.1], "exact, driver": [0.2], "exact, executors": [0.3]}}},
+        ["| exact | 200 (200–200) | 300 (300–300) | 1.5× |", "| SELECT 1 |  | 100 (100–100) |  |"],
+    ),
     "search_profile": ({"profile": ["plan 1 ms", "scan 2 ms", "", "of Python"]}, ["plan 1 ms\nscan 2 ms\n```"]),
     "blobs_writing": (
         {"size": {"blobs": 10, "size": 1_000_000}, "seconds": {"writing": {"a copy": [0.5, 1.0, 2.0]}}},
