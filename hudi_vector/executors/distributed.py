@@ -21,7 +21,7 @@ from hudi_vector.storage import parallel
 from hudi_vector.table.recent import Recent
 from hudi_vector.workers import forget_archives, unfit_workers
 
-__all__ = ["Keeping", "keeping_of", "on_executors", "placed_groups", "rows_of_workers"]
+__all__ = ["Keeping", "on_executors", "placed", "rows_of_workers"]
 
 _MOST_TASKS_PER_CORE = 16
 _MOST_SETS = 16
@@ -101,16 +101,14 @@ def _numbered(context: SparkContext, places: Sequence[str | None]) -> JavaObject
     return context._jsc.sc().makeRDD(numbered, tag).toJavaRDD()
 
 
-def placed_groups(context: SparkContext, items: Sequence[Item]) -> list[Group]:
-    """Divide items into tasks for the executors that have read them, and note which of them reads which."""
-    known = _application(context)
-    return known.placement.groups(items, known.executors(), context.defaultParallelism)
+def placed(context: SparkContext, items: Sequence[Item], asked: int) -> tuple[list[Group], Keeping]:
+    """Divide items into tasks for the executors that have read them, and note which of them reads which.
 
-
-def keeping_of(context: SparkContext, asked: int) -> Keeping:
-    """Return what Python workers keep, where `asked` is ``hoodie.vector.cache.max.bytes``."""
-    known = _application(context)
-    return Keeping(asked, known.memory(len(known.executors()), context.defaultParallelism))
+    Also return what Python workers keep, where `asked` is ``hoodie.vector.cache.max.bytes``.
+    """
+    known, cores = _application(context), context.defaultParallelism
+    executors = known.executors()
+    return known.placement.groups(items, executors, cores), Keeping(asked, known.memory(len(executors), cores))
 
 
 def on_executors(

@@ -10,7 +10,7 @@ from pyspark import SparkContext
 
 from hudi_vector import options
 from hudi_vector.errors import UnmergeableError
-from hudi_vector.executors.distributed import keeping_of, on_executors, placed_groups, rows_of_workers
+from hudi_vector.executors.distributed import on_executors, placed, rows_of_workers
 from hudi_vector.executors.placement import Item
 from hudi_vector.query.execute import Asked, open_slice
 from hudi_vector.query.local import GroupedSlices, run_slices
@@ -30,9 +30,9 @@ def run_distributed(
     `conf` are settings, as text.
     """
     asked = asked.by(plan.deadline(progress.begun))
-    groups = placed_groups(context, [_item(plan, access) for access in plan.slices])
+    items = [_item(plan, access) for access in plan.slices]
+    groups, keeping = placed(context, items, options.CACHE_MAX_BYTES.read(conf))
     entries = [tuple((place, plan.slices[place]) for place in group.items) for group in groups]
-    keeping = keeping_of(context, options.CACHE_MAX_BYTES.read(conf))
     by_tasks = on_executors(context, places=[group.executor for group in groups], keeping=keeping)
 
     def each(run: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:

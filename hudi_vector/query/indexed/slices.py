@@ -261,11 +261,11 @@ def _loaded(
     covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, others: Sequence[ManifestEntry]
 ) -> _Codes:
     segments = [access.segment for _, access in covered if access.segment is not None]
-    kept = _kept_with_others(use, segments, others) if keep else None
-    if kept is None:
+    codes = _kept_with_others(use, segments, others) if keep else None
+    if codes is None:
         whole = keep and use.lists_at_once and scheme_of(use.folder) == "file"
         view = load_view(use.folder, use.model_id, segments, spec.options, keep, whole=whole)
-    codes = kept or _Codes.of(view, len(segments))
+        codes = _Codes.of(view, len(segments))
     codes.keep_footers([access.file_slice.base_file for _, access in covered])
     return codes
 
