@@ -350,7 +350,7 @@ def _segment_of_file(work: _SegmentWork) -> ManifestEntry:
             f"column '{spec.column.name}' of '{work.file.uri}' has {counts.uneven} vectors that are not of "
             f"{spec.column.dimension} elements; an index is made of vectors of one length"
         )
-    pages, footer = _kept_of(work.file, spec)
+    pages, footer = _kept_of(work.file, spec, is_full=not counts.nulls)
     segment = replace(segment, pages=pages)
     if isinstance(segment, Segment):
         segment = replace(segment, footer=footer)
@@ -359,11 +359,12 @@ def _segment_of_file(work: _SegmentWork) -> ManifestEntry:
     return ManifestEntry(segment.file, segment.rows, name, size, segment.clipped, quality_of(segment))
 
 
-def _kept_of(file: FileInfo, spec: ScanSpec) -> tuple[PageTable | None, KeptFooter | None]:
-    """Return the page table of a base file, and what is kept of its footer."""
+def _kept_of(file: FileInfo, spec: ScanSpec, *, is_full: bool) -> tuple[PageTable | None, KeptFooter | None]:
+    """Return the page table of a base file, of which every row has a vector if `is_full`, and its kept footer."""
     column, data = spec.column, DataFile(file, spec.options, mapped=False)
     try:
-        return page_table(data, column.name, column.dimension * column.dtype.itemsize), data.kept_footer()
+        width = column.dimension * column.dtype.itemsize
+        return page_table(data, column.name, width, is_full=is_full), data.kept_footer()
     finally:
         data.close()
 

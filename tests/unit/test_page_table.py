@@ -134,6 +134,27 @@ def test_literals_spare_looking_at_pages(tmp_path: Path) -> None:
     assert found.values.tobytes() == vectors(0).tobytes()
 
 
+@pytest.mark.parametrize("codec", ["none", "snappy"])
+@pytest.mark.parametrize("absent", [0.0, 0.3])
+def test_vectors_of_files_whose_footers_count_no_nulls(tmp_path: Path, codec: str, absent: float) -> None:
+    """A build has counted the NULL vectors; where there are none, a search reads nothing but the rows it looks at."""
+    how: dict[str, Any] = {"compression": codec, "write_statistics": False}
+    file = write(tmp_path / "f.parquet", 0, absent, **how)
+    (known,) = paged_chunks(data(file), "emb", WIDTH)
+    assert known is not None
+    assert not known.is_full
+    process_cache().clear()
+    place = {"files": [str(tmp_path / "f.parquet")], "column": "emb"}
+    hv.index.create(None, directory=str(tmp_path / "indexes"), metric="l2", kind="ivf_sq8", **place)
+    kept, is_there = vectors(0), np.random.default_rng(0).random(ROWS) >= absent
+    query = kept[np.flatnonzero(is_there)[7]].astype("f8")
+    with hv.open(index_directory=str(tmp_path / "indexes"), **place) as t:
+        found = t.search(query, 3, metric="l2", columns=["id"], mode="approximate", nprobes=1000, refine_factor=2)
+        assert (found.report.bytes_read == 6 * WIDTH) == (not absent)
+    distances = np.where(is_there, np.linalg.norm(kept.astype("f8") - query, axis=1), np.inf)
+    assert found.column("id").to_pylist() == np.argsort(distances)[:3].tolist()
+
+
 def test_literals_that_are_of_no_such_pages_are_none(tmp_path: Path) -> None:
     file = write(tmp_path / "f.parquet", compression="snappy", data_page_size=600, row_group_size=90)
     table = page_table(data(file), "emb", WIDTH)

@@ -154,14 +154,17 @@ def _hold_rows(literals: Sequence[Literals | None], places: Places, rows: int, w
     return all(page is None or page.size >= count * width for page, count in zip(literals, counts, strict=False))
 
 
-def page_table(file: DataFile, column: str, width: int) -> PageTable | None:
+def page_table(file: DataFile, column: str, width: int, *, is_full: bool = False) -> PageTable | None:
     """Return the page table of a column of vectors of `width` bytes; None if all pages are left to pyarrow.
 
-    Raises DataFileError if the file is damaged.
+    `is_full` says that no row of the file lacks a vector, which footers do not say of vectors above 2 KiB: writers
+    leave out statistics whose least and largest value are too long. Raises DataFileError if the file is damaged.
     """
     chunks = paged_chunks(file, column, width)
     if not any(chunks):
         return None
+    if is_full:
+        chunks = tuple(None if one is None else replace(one, chunk=replace(one.chunk, nulls=0)) for one in chunks)
     rows = [file.metadata.row_group(group).num_rows for group in range(len(chunks))]
     table = PageTable.of(width, file.file.size, list(zip(rows, chunks, strict=True)))
     with reading(file.file.uri):
