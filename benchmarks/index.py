@@ -89,7 +89,7 @@ def build(spark: SparkSession, case: Case, kinds: Sequence[str], figures: Figure
     """The table, its indexes, one of them brought up to date after one file changed, and searches by Spark."""
     import hudi_vector as hv
 
-    rows, table = write_table(spark, case), case.table
+    (rows, _), table = write_table(spark, case), case.table
     hv.search(spark, table, "emb", case.asked()[0].tolist(), K, metric="l2").collect()  # starts what Spark starts once
     made = {}
     for kind in kinds:

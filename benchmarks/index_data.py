@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,6 +30,7 @@ WARM = 10
 """How many searches come before those that are timed."""
 _CLUSTERS, _DIRECTIONS = 200, 20
 _TRUTH_ELEMENTS = 1 << 25
+_ROUGH = 4 * K
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,11 @@ class Case:
         loaded: npt.NDArray[np.int64] = np.load(self.folder / "batch_truth.npy")
         return loaded
 
-    def prepare(self, cache: Path) -> None:
-        """Draw or fetch the vectors and find the truth, in a new folder."""
+    def prepare(self, cache: Path, queries: int | None = None) -> None:
+        """Draw or fetch the vectors and find the truth of so many queries, in a new folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        most = max((1 + BATCHES) * BATCH, self.queries)
+        most = queries or max((1 + BATCHES) * BATCH, self.queries)
         if self.name == "clusters":
             space = Space.of(self.dimension)
             rows, asked = space.draw(self.vectors, 100), space.draw(most, 7)
@@ -132,23 +134,38 @@ class Space:
         return made
 
 
-def nearest(rows: Floats, asked: Floats) -> npt.NDArray[np.int64]:
-    """The nearest rows of each query by l2, shape (m, 10)."""
+def nearest(rows: Floats, asked: Floats, among: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
+    """The nearest rows of each query by l2, shape (m, 10); only those numbered `among`, ascending, if that is given."""
     keys, found = [np.empty((len(asked), 0))], [np.empty((len(asked), 0), np.int64)]
-    step = max(1024, _TRUTH_ELEMENTS // max(len(asked), 1))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step].astype(np.float64)
-        ranks = np.einsum("ij,ij->i", part, part) - 2 * asked.astype(np.float64) @ part.T
-        best = np.argpartition(ranks, min(K, len(part)) - 1, axis=1)[:, :K]
-        keys.append(np.take_along_axis(ranks, best, axis=1))
+    step, count = max(1024, _TRUTH_ELEMENTS // max(len(asked), 1)), len(rows) if among is None else len(among)
+    for start in range(0, count, step):
+        part = rows[start : start + step] if among is None else rows[among[start : start + step]]
+        # Ranks in float32 choose more than are wanted, whose distances are then computed in float64.
+        rough = np.einsum("ij,ij->i", part, part) - 2 * asked.astype(np.float32) @ part.T
+        best = np.argpartition(rough, min(_ROUGH, len(part)) - 1, axis=1)[:, :_ROUGH]
+        keys.append(np.stack([_squares(part[own], query) for own, query in zip(best, asked, strict=True)]))
         found.append(best + start)
     every, rank = np.concatenate(found, axis=1), np.concatenate(keys, axis=1)
     chosen: npt.NDArray[np.int64] = np.take_along_axis(every, np.argsort(rank, axis=1)[:, :K], axis=1)
-    return chosen
+    return chosen if among is None else among[chosen]
 
 
-def write_table(spark: SparkSession, case: Case) -> Any:
-    """The case's Hudi table, a partition for each file; gives the rows it was written of."""
+def _squares(rows: Floats, query: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    apart = rows.astype(np.float64) - query
+    return np.einsum("ij,ij->i", apart, apart)
+
+
+def price_of(case: Case) -> npt.NDArray[np.float64]:
+    """The prices of a case's rows, as filters see them."""
+    return np.concatenate([_prices(number, len(part)) for number, (_, part) in enumerate(_parts(case))])
+
+
+def _prices(number: int, count: int) -> npt.NDArray[np.float64]:
+    return np.random.default_rng(number).random(count)
+
+
+def write_table(spark: SparkSession, case: Case) -> tuple[Any, float]:
+    """The case's Hudi table, a partition for each file; gives the rows it was written of, and the seconds it took."""
     import hudi_vector as hv
 
     source = case.folder / "source"
@@ -157,7 +174,7 @@ def write_table(spark: SparkSession, case: Case) -> Any:
         columns = {
             "id": pa.array(np.arange(first, first + len(part))),
             "part": pa.array([f"p{number}"] * len(part)),
-            "price": pa.array(np.random.default_rng(number).random(len(part))),
+            "price": pa.array(_prices(number, len(part))),
             "emb": pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), part.shape[1]).cast(
                 pa.list_(pa.float32())
             ),
@@ -165,11 +182,12 @@ def write_table(spark: SparkSession, case: Case) -> Any:
         pq.write_table(pa.table(columns), source / f"{number}.parquet")
     rows = spark.read.parquet(str(source))
     settings = {"hoodie.metadata.enable": "false", "hoodie.parquet.compression.codec": case.codec}
+    begun = time.perf_counter()
     hv.write(
         rows, case.table, record_key="id", partition_by="part", operation="bulk_insert",
         vectors={"emb": case.dimension}, options=settings,
     )  # fmt: skip
-    return rows
+    return rows, time.perf_counter() - begun
 
 
 def _parts(case: Case) -> Iterator[tuple[int, Floats]]:
