@@ -82,7 +82,7 @@ def check_choices(kind: str, dimension: int, **given: int | None) -> None:
     if bits is not None and bits not in chosen.bits:
         *others, last = sorted(chosen.bits)
         raise InvalidArgumentError(
-            f"num_bits is {bits}; an index of kind {kind} has {', '.join(map(str, others))} or {last}"
+            f"num_bits is {bits}; give {', '.join(map(str, others))} or {last} for an index of kind {kind}"
         )
     if parts is not None and (parts < 1 or dimension % parts):
         raise InvalidArgumentError(
