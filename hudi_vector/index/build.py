@@ -53,6 +53,9 @@ _MOST_OTHERS = 16
 _MOST_STARTS = 3
 """The most attempts of a refresh; it starts again when another job has made the index again."""
 
+_BLOCK_ELEMENTS = 1 << 22
+"""The elements of vectors that are converted to float64 at a time."""
+
 _MOST_ROWS = 1 << 50
 """More rows than a table has."""
 
@@ -411,10 +414,14 @@ def _trained(
     ]
     column = spec.column
     blocks = list(each(_sampled, works))
+    number = np.repeat(np.arange(len(works)), [len(block) for block in blocks])
+    position = np.concatenate([np.empty(0, np.int64), *(block.positions for block in blocks)])
     sample = np.concatenate([np.empty((0, column.dimension), column.dtype), *(block.values for block in blocks)])
+    del blocks  # a sample is a large part of memory, and so is each copy of it
     out = _held_out(sample, parameters.metric)
+    held, sample = sample[out].astype(np.float64), np.delete(sample, out, axis=0)
     model = train_model(
-        np.delete(sample, out, axis=0),
+        sample,
         kind=parameters.kind,
         metric=parameters.metric,
         element=column.element,
@@ -426,10 +433,8 @@ def _trained(
     )
     if not len(out):
         return model, None
-    number = np.repeat(np.arange(len(works)), [len(block) for block in blocks])[out]
-    uris = tuple(works[place].file.uri for place in number.tolist())
-    position = np.concatenate([block.positions for block in blocks])[out]
-    return model, HeldOut(sample[out].astype(np.float64), uris, position.astype(np.int64))
+    uris = tuple(works[place].file.uri for place in number[out].tolist())
+    return model, HeldOut(held, uris, position[out].astype(np.int64))
 
 
 def _held_out(sample: npt.NDArray[Any], metric: str) -> Ints:
@@ -437,5 +442,6 @@ def _held_out(sample: npt.NDArray[Any], metric: str) -> Ints:
 
     Only vectors that have a code are chosen, and at most a third of them.
     """
-    able = np.flatnonzero(working(sample, metric)[1])
+    blocks = np.array_split(sample, max(1, sample.size // _BLOCK_ELEMENTS))
+    able = np.flatnonzero(np.concatenate([working(block, metric)[1] for block in blocks]))
     return np.sort(np.random.default_rng(1).choice(able, min(HELD_OUT, len(able) // 3), replace=False))

@@ -307,11 +307,13 @@ def train_model(
     if len(sample) > sample_size(wanted):
         sample = sample[np.sort(chance.choice(len(sample), sample_size(wanted), replace=False))]
     vectors, fit = working(sample, metric)
-    vectors = turned(vectors, fit, kind)[fit]
+    vectors = turned(vectors, fit, kind)
+    vectors = vectors if fit.all() else vectors[fit]
     if not len(vectors):
         vectors = np.zeros((1, dimension))
     origin = vectors.mean(axis=0)
-    centred = kmeans.train(vectors - origin, min(wanted, len(vectors)), iterations=iterations, seed=seed)
+    rows32 = np.subtract(vectors, origin, out=np.empty(vectors.shape, np.float32), casting="same_kind")
+    centred = kmeans.train(rows32, min(wanted, len(vectors)), iterations=iterations, seed=seed)
     low = scale = _NONE
     if codes == "ranges":
         low, scale = quantise.ranges(vectors)
