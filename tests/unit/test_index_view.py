@@ -164,6 +164,32 @@ def test_calibration_finds_the_cheapest_setting_that_reaches_a_recall() -> None:
         calibrate(view, queries, nothing[:3], nothing)
 
 
+@pytest.mark.parametrize("by_faiss", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_fewer_candidates_are_the_first_of_more(kind: str, by_faiss: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A calibration searches once for many candidates; rows without a code come before them in each query."""
+    values = vectors("normal", 1200, 16, "float", 5)
+    values[::300] *= 1e30
+    if not by_faiss:
+        monkeypatch.setattr(index_view.IndexView, "_by_faiss", None)
+    view = view_of([values[:700], values[700:]], "l2", kind, "float", 9)
+    assert view.best_first == (kind != "hnsw")
+    assert view.vectors - len(view) == 4
+    queries = vectors("normal", 20, 16, "float", 6)
+
+    def found(count: int) -> list[list[int]]:
+        some = view.candidates(queries, 3, nprobes=4, candidates=count, certain=False)
+        rows = view.bases[some.segment] + some.position
+        return [rows[some.query == query].tolist() for query in range(len(queries))]
+
+    many = found(150)
+    for own in many:
+        assert sorted(own[:4]) == [0, 300, 600, 900]
+    if view.best_first:
+        assert found(30) == [own[:34] for own in many]
+        assert found(5) == [own[:9] for own in many]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", sorted(INDEXED))
 @pytest.mark.parametrize(

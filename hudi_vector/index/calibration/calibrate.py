@@ -50,22 +50,29 @@ def calibrate(
         return ()
     query = np.repeat(np.arange(len(queries)), k).reshape(known.shape)[known]
     truth = _keys(view, query, segments[known], positions[known])
-
-    def measure(nprobes: int, candidates: int) -> Setting:
-        found = view.candidates(queries, k, nprobes=nprobes, candidates=candidates, certain=False)
-        hit = np.isin(truth, _keys(view, found.query, found.segment, found.position))
-        scored = round(found.scored_codes / len(queries))
-        return Setting(nprobes, candidates, float(hit.mean()), scored, k, _margin(query, hit))
-
     least = max(k, _FEWEST_CANDIDATES)
     counts = [int(least * by) for by in _WIDENINGS if by == 1 or least * by <= _MOST_CANDIDATES]
+
+    def searched(nprobes: int, count: int) -> tuple[Ints, int]:
+        """Return the place of each true row among its query's candidates, `count` if absent, and the scored codes."""
+        found = view.candidates(queries, k, nprobes=nprobes, candidates=count, certain=False)
+        keys = _keys(view, found.query, found.segment, found.position)
+        return _places(found.query, keys, truth, view.vectors - len(view), count), found.scored_codes
+
     measured, before = [], 0.0
     for nprobes in view.efforts:
-        here = [measure(nprobes, counts[-1]), measure(nprobes, counts[0])]
+        widest = searched(nprobes, counts[-1])
+
+        def measure(count: int, nprobes: int = nprobes, widest: tuple[Ints, int] = widest) -> Setting:
+            place, scored = widest if view.best_first or count == counts[-1] else searched(nprobes, count)
+            hit = place < count
+            return Setting(nprobes, count, float(hit.mean()), round(scored / len(queries)), k, _margin(query, hit))
+
+        here = [measure(counts[-1]), measure(counts[0])]
         for count in counts[1:-1]:
             if here[-1].recall >= here[0].recall:
                 break  # more candidates would cost more and find no more
-            here.append(measure(nprobes, count))
+            here.append(measure(count))
         measured.extend(here)
         if here[0].recall == 1.0 and (here[1].recall == 1.0 or here[1].recall <= before):
             break  # more lists would cost more and find no more
@@ -139,6 +146,20 @@ def _margin(query: Ints, hit: npt.NDArray[np.bool_]) -> float:
     missed = (np.count_nonzero(~hit) + 1) / (len(hit) + 2)
     variance = max(float(shares.var()), missed * (1 - missed) / float(pairs.mean()))
     return _ERRORS * float(np.sqrt(variance / len(shares)))
+
+
+def _places(query: Ints, keys: Ints, wanted: Ints, always: int, absent: int) -> Ints:
+    """Return for each wanted key its place among its query's keys, the first `always` of which have places below 0.
+
+    `keys` are distinct and sorted by query. The place of a key that is not there is `absent`.
+    """
+    if not len(keys):
+        return np.full(len(wanted), absent)
+    order = np.argsort(keys)
+    at = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    place = np.arange(len(keys)) - np.searchsorted(query, query) - always
+    found: Ints = np.where(keys[at] == wanted, place[at], absent)
+    return found
 
 
 def _keys(view: View, query: Ints, segment: Ints, position: Ints) -> Ints:

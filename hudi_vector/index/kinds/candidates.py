@@ -42,6 +42,9 @@ FEW = 0.05
 class Candidates:
     """Rows that may be among the nearest, one entry per (query, row), sorted by query.
 
+    Rows without a code come first in each query, and then, if the view is `View.best_first`, those of an approximate
+    search in the order of their codes' ranks.
+
     `segment` is the number of the joined segment, and `position` the row in that segment's base file. `given_up` are
     queries that exceeded the limit of candidates and have none here. `unseen` has a distance for each query that no
     other allowed row is below, minus infinity if none is known; None if no other row may be among the k nearest.
@@ -97,6 +100,10 @@ class View(Protocol):
     @property
     def efforts(self) -> list[int]:
         """Return values of ``nprobes`` that are worth trying, ascending to one that probes everything."""
+
+    @property
+    def best_first(self) -> bool:
+        """Return True if an approximate search for fewer candidates finds the first of those that one for more does."""
 
     def __len__(self) -> int:
         """Return the number of rows that have a code."""
@@ -211,8 +218,8 @@ def candidates_of(
     query, rows = found.query, row[found.entry].astype(np.int64)
     if len(always):
         kept = np.setdiff1d(np.arange(queries), found.given_up)
-        query = np.concatenate([query, np.repeat(kept, len(always))])
-        rows = np.concatenate([rows, np.tile(always, len(kept))])
+        query = np.concatenate([np.repeat(kept, len(always)), query])
+        rows = np.concatenate([np.tile(always, len(kept)), rows])
     order = np.argsort(query, kind="stable")
     query, rows = query[order], rows[order]
     segment = np.searchsorted(bases, rows, side="right") - 1

@@ -221,6 +221,11 @@ class GraphView:
             found = self._walked(points, np.flatnonzero(fit), nprobes or _USUAL_EFFORT, count, masks, odd)
         return candidates_of(found, self.row, self.bases, len(points), self.always, bitmap)
 
+    @property
+    def best_first(self) -> bool:
+        """Return False: a walk that keeps more rows also goes elsewhere."""
+        return False
+
     def need_rows(self) -> None:
         """Do nothing: the rows of a graph are in memory."""
 

@@ -158,7 +158,10 @@ class Probe:
         return RowBlock(min(max(256, _BLOCK_ELEMENTS // dimension), len(self.entries)), dimension, len(self.asked))
 
     def approximate(self, k: int, nprobes: int, count: int) -> Found:
-        """Return the best `count` codes of the nearest lists, probing more lists while these hold fewer than k rows."""
+        """Return the best `count` codes of the nearest lists, the best first in each query.
+
+        More lists are probed while these hold fewer than k rows.
+        """
         odd = everything(np.flatnonzero(self.asked.beyond), self.entries)
         score = partial(self._best_of, is_rough=True) if self.by_faiss is None else self._best_by_faiss
         query, entry, products = self._best(np.flatnonzero(~self.asked.beyond), k, nprobes, count, score)
@@ -335,6 +338,7 @@ class Probe:
         for query, own_scores, runs in zip(ask, scores, looked_at, strict=True):
             products = np.concatenate(own_scores)
             best = np.argpartition(products, count - 1)[:count] if len(products) > count else np.arange(len(products))
+            best = best[np.argsort(products[best], kind="stable")]
             found.append((np.full(len(best), query), self.entries.of(best, runs), products[best]))
         query, entry, products = (np.concatenate([one[side] for one in found]) for side in range(3))
         return query, entry, products

@@ -134,6 +134,11 @@ class IndexView:
         return [*(1 << power for power in range(lists.bit_length()) if 1 << power < lists), lists]
 
     @property
+    def best_first(self) -> bool:
+        """Return True: candidates of an approximate search are ordered by the ranks of their codes."""
+        return True
+
+    @property
     def nbytes(self) -> int:
         """Return the bytes held in memory."""
         return self._own_bytes + (FaissLists.nbytes(self.model, len(self)) if self._has_faiss else 0)
