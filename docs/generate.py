@@ -350,6 +350,24 @@ def codecs(run: Run) -> str:
     return _rows(["vectors", "codec", "MB", "write, s", "read, s"], rows)
 
 
+def scale(run: Run) -> str:
+    """What each library took to write, to index and to search a table, and the memory its processes had."""
+    rows = []
+    for row in run["rows"]:
+        rate = row.get("queries_per_second")
+        rows.append(
+            [
+                f"{row['way']}: {row['step']}",
+                f"{row['recall']:.3f}" if "recall" in row else "",
+                *(_number(row[key]) if key in row else "" for key in ("p50", "p99")),
+                _number(row["seconds"]) if "seconds" in row else "",
+                "" if rate is None else _number(rate),
+                _number(row["memory"] / 1e9) if "memory" in row else "",
+            ]
+        )
+    return _rows(["way: step", "recall", "ms: p50", "p99", "s", "queries/s", "GB of memory"], rows)
+
+
 def object_store(run: Run) -> str:
     """Steps of searches on an object store: seconds, also as a multiple of Lance's, and what was asked for."""
     medians = {(row["table"], row["step"], row["way"]): row["seconds"]["median"] for row in run["rows"]}
@@ -425,6 +443,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         index_kinds,
         hybrid,
         codecs,
+        scale,
         object_store,
         object_store_builds,
         object_store_blobs,

@@ -102,7 +102,7 @@ def written_in_one_pack(path: Path) -> None:
     for file in indexable_files(snapshot):
         reader = ParquetSlice(file, spec, keep=False)
         print_ = FileFingerprint(path_from(spec.table_uri, file.uri), file.size, file.mtime_ns, "")
-        pages, footer = _kept_of(file, spec)
+        pages, footer = _kept_of(file, spec, is_full=True)
         segment = build_segment(model, print_, reader.blocks(ScanCounts()), FEW)
         segments.append(replace(segment, pages=pages, footer=footer))
     content, head = pack_content(model, segments, [None] * MANY)

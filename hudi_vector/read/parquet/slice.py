@@ -170,6 +170,8 @@ class ParquetSlice:
         """Return columns of the rows at these positions, in the table's types and in the order of `positions`."""
         metadata = self._data.metadata
         rows_within(positions, metadata.num_rows, self._file.uri)
+        if metadata.num_row_groups == 1 and (whole := self._held_columns(names)) is not None:
+            return whole.take(pa.array(positions))
         order = np.argsort(positions, kind="stable")
         ordered = positions[order]
         wanted, start = list[tuple[int, Ints]](), 0
@@ -416,6 +418,20 @@ class ParquetSlice:
             columns |= {name: picked.column(name) for name in large}
         fields = self._spec.fields(names)
         return pa.table([columns[name] for name in names], schema=pa.schema([(f.name, f.type) for f in fields]))
+
+    def _held_columns(self, names: Sequence[str]) -> pa.Table | None:
+        """Return whole columns of the first row group if the process cache holds all of them decoded, else None."""
+        if self._cache is None or not self._constants.keys().isdisjoint(names):
+            return None
+        fields, found = self._spec.fields(names), []
+        for field in fields:
+            column: pa.ChunkedArray | None = self._cache.get(self._column_key(0, field))
+            if column is None:
+                return None
+            found.append(column)
+        for field in fields:
+            note("columns", self._column_key(0, field), is_kept=True)
+        return pa.table(found, schema=pa.schema([(each.name, each.type) for each in fields])) if fields else None
 
     def _kept_bytes(self, group: int, name: str) -> int:
         """Return how many bytes a column may have that is read whole, and kept, although a few rows are wanted.

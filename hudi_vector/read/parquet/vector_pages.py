@@ -274,9 +274,11 @@ class VectorPages:
             self._cache.put(self._key(number), page, page.nbytes)
 
     def _kept(self, number: int) -> _OpenedPage | Literals | None:
-        found: _OpenedPage | Literals | None = None if self._cache is None else self._cache.get(self._key(number))
-        known = self._paged.literals
-        return known[number] if found is None and known else found
+        known = self._paged.literals[number] if self._paged.literals else None
+        if known is not None or self._cache is None:
+            return known
+        found: _OpenedPage | Literals | None = self._cache.get(self._key(number))
+        return found
 
     def _key(self, number: int) -> tuple[object, ...]:
         return (self._file.file, "page", self._paged.width, int(self._paged.places.begin[number]))
