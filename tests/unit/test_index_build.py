@@ -448,9 +448,9 @@ def test_the_kind_is_chosen_where_none_is_asked(table: WrittenTable, monkeypatch
     assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
     monkeypatch.setattr(kinds, "_LEAST_DIMENSION_OF_BITS", 4)
     assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
-    monkeypatch.setattr(kinds, "_MOST_COPIED", 300 * 4)
+    monkeypatch.setattr(kinds, "_MOST_HELD", 300 * 4)
     assert of_usual_kind(*at, approximate).kind == "ivf_sq8"
-    monkeypatch.setattr(kinds, "_MOST_COPIED", 300 * 4 - 1)
+    monkeypatch.setattr(kinds, "_MOST_HELD", 300 * 4 - 1)
     assert of_usual_kind(*at, approximate).kind == "ivf_rabitq"
     assert of_usual_kind(*at, Parameters(metric="l2")).kind == "ivf_sq8"
     built(table, kind="ivf_flat")

@@ -22,8 +22,8 @@ MEBI = 1 << 20
         # On an object store, and on a local disk.
         (512, 16 * MEBI // 512, True, 0.95, "ivf_sq8"),
         (512, 16 * MEBI // 512 + 1, True, 0.95, "ivf_rabitq"),
-        (512, 512 * MEBI // 512, False, 0.95, "ivf_sq8"),
-        (512, 512 * MEBI // 512 + 1, False, 0.95, "ivf_rabitq"),
+        (512, 1024 * MEBI // 512, False, 0.95, "ivf_sq8"),
+        (512, 1024 * MEBI // 512 + 1, False, 0.95, "ivf_rabitq"),
     ],
 )
 def test_the_kind_where_none_was_asked(

@@ -13,7 +13,6 @@ from hudi_vector.index.kinds.joined import joined_view
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import train_model
 from hudi_vector.kernels.metrics import INDEXED
-from hudi_vector.read.cache import process_cache
 
 VALUES = vectors("clustered", 3000, 16, "float", 3)
 PARTS = np.array_split(VALUES, 4)
@@ -35,7 +34,7 @@ def test_faiss_finds_the_codes_that_numpy_finds(monkeypatch: pytest.MonkeyPatch)
     for metric in sorted(INDEXED):
         with_faiss, without = (view_of(PARTS, metric, "ivf_sq8", "float", 40) for _ in range(2))
         own = len(VALUES) * (16 + 4 + 12) + 41 * 8 + 40 * 4 + 5 * 8
-        assert with_faiss.nbytes == own + len(VALUES) * (16 + 8) + 40 * 16 * 4
+        assert with_faiss.nbytes == own + len(VALUES) * 8 + 40 * 16 * 4
         with monkeypatch.context() as patched:
             patched.setattr(index_view, "is_installed", lambda: False)
             assert without.nbytes == own
@@ -53,14 +52,15 @@ def test_faiss_finds_the_codes_that_numpy_finds(monkeypatch: pytest.MonkeyPatch)
                 assert sorted(rows_of(alone, 0, STARTS)) == sorted(rows_of(mine, query, STARTS))
 
 
-def test_a_copy_for_faiss_does_not_drive_a_view_out_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    views = [view_of(PARTS, "l2", "ivf_sq8", "float", 40) for _ in range(2)]
-    before = process_cache().budget
-    process_cache().resize(views[0].nbytes - 1)
-    assert views[1].nbytes < views[0].nbytes
-    process_cache().resize(before)
-    monkeypatch.setattr(index_view, "_MOST_COPIED", 1000)
-    assert view_of(PARTS, "l2", "ivf_sq8", "float", 40).nbytes == views[1].nbytes
+@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_pq"])
+def test_faiss_reads_the_codes_where_they_are(kind: str) -> None:
+    view = view_of(PARTS, "l2", kind, "float", 40)
+    asked = {"certain": False, "nprobes": 4, "candidates": 20}
+    before = view.candidates(VALUES[:1], 5, **asked)
+    nearest = np.flatnonzero(view.row == STARTS[before.segment[0]] + before.position[0])
+    view.codes[nearest] = ~view.codes[nearest]
+    after = view.candidates(VALUES[:1], 5, **asked)
+    assert {*rows_of(before, 0, STARTS)} - {*rows_of(after, 0, STARTS)} == {int(view.row[nearest[0]])}
 
 
 def test_one_list_and_few_codes_are_looked_at_where_that_is_asked_for() -> None:

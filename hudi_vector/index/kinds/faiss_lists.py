@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ __all__ = ["FaissLists"]
 
 
 class FaissLists:
-    """Code lists in a faiss index, which holds a copy of the codes and a number for each.
+    """Code lists in a faiss index, which reads the codes where they are and has a number for each.
 
     The model is of kind ``ivf_pq`` or ``ivf_sq8``. List l holds the entries ``offsets[l]`` to ``offsets[l + 1]`` of
-    `codes`.
+    `codes`, which are contiguous; they may be written as long as a list is not searched.
     """
 
     def __init__(self, model: IndexModel, offsets: Ints, codes: npt.NDArray[np.uint8]) -> None:
@@ -30,13 +31,26 @@ class FaissLists:
         metric = self._faiss.METRIC_INNER_PRODUCT if is_dot else self._faiss.METRIC_L2
         self._index = (self._by_parts if model.codes == "parts" else self._by_ranges)(model, metric)
         self._index.is_trained, self._index.ntotal = True, len(codes)
-        self._lists = self._faiss.ArrayInvertedLists(model.lists, self._index.code_size)
-        numbers = np.arange(len(codes), dtype=np.int64)
-        pointer = self._faiss.swig_ptr
-        for number in np.flatnonzero(np.diff(offsets)).tolist():
-            start, stop = int(offsets[number]), int(offsets[number + 1])
-            self._lists.add_entries(number, stop - start, pointer(numbers[start:stop]), pointer(codes[start:stop]))
+        self._codes = codes  # faiss has their address only
+        self._lists = self._lent(offsets, codes)
         self._index.replace_invlists(self._lists, False)
+
+    def _lent(self, offsets: Ints, codes: npt.NDArray[np.uint8]) -> Any:
+        """Return faiss' lists of these codes: it keeps the entries' numbers itself, and a view of each list's codes."""
+        # A code size of 0 lets faiss store numbers without codes.
+        lists = self._faiss.ArrayInvertedLists(len(offsets) - 1, 0)
+        numbers, pointer, views = np.arange(len(codes), dtype=np.int64), self._faiss.swig_ptr, lists.codes
+        views.clear()
+        for number, (start, stop) in enumerate(pairwise(offsets.tolist())):
+            view = self._faiss.MaybeOwnedVectorUInt8()
+            if stop > start:
+                lists.add_entries(number, stop - start, pointer(numbers[start:stop]), pointer(codes[start:stop]))
+                view.is_owned = False
+                view.c_ptr = view.view_data = pointer(codes[start:stop])
+                view.c_size = view.view_size = (stop - start) * codes.shape[1]
+            views.push_back(view)
+        lists.code_size = self._index.code_size
+        return lists
 
     def _by_parts(self, model: IndexModel, metric: Any) -> Any:
         shape = (model.dimension, model.lists, len(model.codebook), model.num_bits)
@@ -58,8 +72,8 @@ class FaissLists:
 
     @staticmethod
     def nbytes(model: IndexModel, entries: int) -> int:
-        """Return the approximate bytes in memory for so many entries."""
-        return entries * (model.code_width + 8) + model.centroids.nbytes
+        """Return the approximate bytes in memory for so many entries, without their codes."""
+        return entries * 8 + model.centroids.nbytes
 
     def best(
         self, points: Floats64, lists: Ints, count: int, chosen: npt.NDArray[Any] | None

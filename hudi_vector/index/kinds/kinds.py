@@ -15,7 +15,7 @@ __all__ = ["GRAPHS", "KINDS", "IndexKind", "check_choices", "indexed_metric", "k
 
 _USUAL, _OF_BITS = "ivf_sq8", "ivf_rabitq"
 _LEAST_DIMENSION_OF_BITS = 256
-_MOST_COPIED, _MOST_READ = 512 << 20, 16 << 20
+_MOST_HELD, _MOST_READ = 1 << 30, 16 << 20
 """The bytes of codes of a byte an element up to which they are usual, on a local disk and on an object store."""
 
 _LISTS = ("num_partitions", "max_iters", "sample")
@@ -128,11 +128,11 @@ def usual_kind(dimension: int, rows: int, is_remote: bool, recall_target: float 
 
     Without a recall target below 1 searches are exact, which bits do not make faster. Below 256 elements bits need many
     candidates, each a vector that is read: for a recall of 0.95 they took 200 of 117,491 × 64, 50 of 400,000 × 128,
-    and 20 of 19,700 × 384, where a byte an element took 10 each time. Locally faiss searches codes of a byte up to
-    512 MiB of them, in less time than bits take: 0.5 and 2 ms of a search of 19,700 × 384. Beyond, numpy searches both
-    in about as much time, 2.4 and 2.7 ms of 1,000,000 × 768, and bits have 103 bytes a row in place of 780. On an
-    object store every code that is looked at is first read: of these rows about 1 MB by bits in place of 7.5. That is
-    worth more candidates once the codes of a byte have more than 16 MiB.
+    and 20 of 19,700 × 384, where a byte an element took 10 each time. Locally faiss searches codes of a byte in less
+    time than bits take, 0.5 and 2 ms of a search of 19,700 × 384, as long as memory holds them: up to 1 GiB, half of
+    the usual cache. Beyond, bits have 103 bytes a row in place of 780, of 768 elements. On an object store every code
+    that is looked at is first read: of 1,000,000 × 768 about 1 MB by bits in place of 7.5. That is worth more
+    candidates once the codes of a byte have more than 16 MiB.
 
     Example:
         >>> usual_kind(768, 1_000_000, True, 0.95), usual_kind(768, 1_000_000, True, None)
@@ -141,4 +141,4 @@ def usual_kind(dimension: int, rows: int, is_remote: bool, recall_target: float 
     is_exact = recall_target is None or recall_target >= 1
     if is_exact or dimension < _LEAST_DIMENSION_OF_BITS:
         return _USUAL
-    return _OF_BITS if rows * dimension > (_MOST_READ if is_remote else _MOST_COPIED) else _USUAL
+    return _OF_BITS if rows * dimension > (_MOST_READ if is_remote else _MOST_HELD) else _USUAL

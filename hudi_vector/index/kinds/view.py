@@ -30,13 +30,11 @@ from hudi_vector.index.kinds.prepared import EXTRA, Asked, ListReach, extra_colu
 from hudi_vector.index.kinds.probe import Codes, Entries, Probe, everything
 from hudi_vector.index.kinds.segment import Segment
 from hudi_vector.kernels.topk import Ints
-from hudi_vector.read.cache import is_counting, note, process_cache
+from hudi_vector.read.cache import is_counting, note
 from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 
 __all__ = ["IndexView", "ListSource"]
-
-_MOST_COPIED = 512 << 20
 
 
 class ListSource(Protocol):
@@ -151,19 +149,12 @@ class IndexView:
 
     @cached_property
     def _has_faiss(self) -> bool:
-        """Return True if faiss searches the lists, which takes a copy of the codes.
-
-        It does so, if installed, for ``ivf_pq``; for ``ivf_sq8`` only if the copy has at most 512 MiB and fits into the
-        cache with the view.
-        """
-        if self.model.codes not in ("parts", "ranges") or not is_installed():
-            return False
-        copied, budget = FaissLists.nbytes(self.model, len(self)), process_cache().budget
-        room = min(_MOST_COPIED, budget - self._own_bytes) if budget else _MOST_COPIED
-        return self.model.codes == "parts" or copied <= room
+        """Return True if faiss searches the lists: of ``ivf_pq`` and ``ivf_sq8``, if it is installed."""
+        return self.model.codes in ("parts", "ranges") and is_installed()
 
     @cached_property
-    def _faiss_lists(self) -> FaissLists | None:
+    def _by_faiss(self) -> FaissLists | None:
+        """Return the lists in faiss, made on first use, or None if numpy searches them."""
         return FaissLists(self.model, self.offsets, self.codes) if self._has_faiss else None
 
     @cached_property
@@ -173,11 +164,6 @@ class IndexView:
     @cached_property
     def _largest(self) -> Largest:
         return Largest(self.offsets, self.extra)
-
-    @property
-    def _by_faiss(self) -> FaissLists | None:
-        """Return the lists in faiss, made on first use, or None if numpy searches them; faiss takes all lists."""
-        return self._faiss_lists if self.lists is None or self.lists.is_whole else None
 
     def candidates(
         self,

@@ -169,7 +169,7 @@ def create(
             ``"ivf_pq"``, which stores about two bits for each element, and ``"hnsw"``, a graph for each base file,
             which only searches with a recall target or ``mode="approximate"`` use. None chooses ``"ivf_sq8"``, or
             ``"ivf_rabitq"`` if there is a recall target below 1, vectors have 256 elements or more, and codes of one
-            byte for each element would have more than 512 MiB, on an object store more than 16 MiB.
+            byte for each element would have more than 1 GiB, on an object store more than 16 MiB.
         metric: The metric of the searches that the index serves: ``"cosine"``, ``"l2"`` or ``"dot_product"``, or an
             alias of one of them.
         recall_target: The recall target of searches that give none and whose session sets none; without it such
