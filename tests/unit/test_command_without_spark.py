@@ -18,6 +18,7 @@ from support.blob_states import DAY, BlobTable, blob, write_id
 from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
+from hudi_vector.command.main import main
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, TableNotFoundError
 from hudi_vector.index.build import Parameters, create_index
 from hudi_vector.index.locations import in_directory
@@ -31,7 +32,7 @@ ROOT = Path(hv.__file__).parents[1]
 
 _RUN = """
 import json, sys
-from hudi_vector.cli import main
+from hudi_vector.command.main import main
 
 for arguments in json.loads(sys.argv[1]):
     print("code", main(arguments), flush=True)
@@ -118,6 +119,24 @@ def test_a_damaged_index_is_found_without_spark(vectors: Path, tmp_path: Path) -
     assert (code, row["segment"]) == (1, segment.name)
 
 
+def test_columns_of_the_table_are_completed(vectors: Path) -> None:
+    def completed(last: str) -> list[str]:
+        words = ["hudi-vector", "search", str(vectors), "--columns", last]
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "_HUDI_VECTOR_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": "4",
+        }
+        command = [sys.executable, "-m", "hudi_vector"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed("") == ["id", "name", "price", "grp", "emb"]
+    assert completed("id,pr") == ["id,price"]
+
+
 def test_blobs_are_listed_and_tables_registered_without_spark(table: BlobTable, tmp_path: Path) -> None:
     other = BlobTable(tmp_path.resolve() / "other", table.clock_ms)
     path = table.container(write_id(table.clock_ms, 1))
@@ -186,7 +205,7 @@ def test_a_limit_of_the_settings_holds_without_spark(photos: tuple[BlobTable, st
     (tmp_path / "spark-defaults.conf").write_text("spark.hoodie.blob.clean.max.share  1\n")
     clean = ["clean-blobs", "--table", str(table.path)]
     ((refused, _),) = ran(tmp_path, clean, SPARK_CONF_DIR=str(tmp_path))
-    assert refused == 1
+    assert refused == 3
     assert (table.path / dead).exists()
     allowed = [*clean, "--conf", "hoodie.blob.clean.max.share=100"]
     ((code, _),) = ran(tmp_path, allowed, SPARK_CONF_DIR=str(tmp_path))
@@ -227,7 +246,7 @@ def test_spark_starts_for_executors_and_for_what_hudi_writes(
     distributed = ["--conf", "hoodie.blob.clean.execution=distributed"]
     commands = [[*clean, "--run-hudi-clean"], [*clean, *distributed], [*clean, "--conf", "spark.master=yarn"]]
     commands.append(["clean-blobs", "--table", "photos"])
-    program = "import json, sys\nfrom hudi_vector.cli import main\nprint(*map(main, json.loads(sys.argv[1])))"
+    program = "import json, sys\nfrom hudi_vector.command.main import main\nprint(*map(main, json.loads(sys.argv[1])))"
     env = without_java(tmp_path, {"PATH": os.environ["PATH"]})
     command = [sys.executable, "-c", program, json.dumps(commands)]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
@@ -293,3 +312,49 @@ def test_settings_come_from_the_files_that_a_session_reads(tmp_path: Path, monke
         site(hadoop, text)
         (spark / "spark-defaults.conf").unlink(missing_ok=True)
         assert settings_here({}) is None
+
+
+def test_a_table_is_searched_explained_and_described_without_spark(vectors: Path, tmp_path: Path) -> None:
+    with hv.open(str(vectors), column="emb") as opened:
+        query = opened.search([1.0, 0, 0, 0], 1, columns=["emb"], filter="id = 7").column("emb").to_pylist()[0]
+        expected = opened.search(query, 3, metric="l2", columns=["id"], filter="id <> 7 AND price < 2").to_pylist()
+        batch = opened.search_batch([query, [0.0, 0, 1, 0]], 2, columns=["id"]).to_pylist()
+    np.save(tmp_path / "q.npy", np.array([query, [0.0, 0, 1, 0]]))
+    (tmp_path / "q.json").write_text(json.dumps(query))
+    column = [str(vectors), "--column", "emb"]
+    (like, liked), (of_file, filed), (of_many, many), (described, facts), none = ran(
+        tmp_path,
+        ["search", *column, "--like", "7", "-k", "3", "--metric", "l2", "--columns", "id", "--filter", "price < 2"],
+        ["search", *column, "--query-file", "q.json", "-k", "4", "--metric", "l2", "--columns", "id"],
+        ["search", *column, "--query-file", "q.npy", "-k", "2", "--columns", "id"],
+        ["table", str(vectors)],
+        ["search", *column, "--like", "no such key"],
+    )
+    assert (like, of_file, of_many, described, none) == (0, 0, 0, 0, (2, []))
+    assert liked == expected
+    assert [row["id"] for row in filed] == [7, *(row["id"] for row in expected)]
+    assert many == batch
+    told = {(row["part"], row["name"]): row["value"] for row in facts}
+    assert told["column", "emb"] == "VECTOR(4, FLOAT)"
+    assert (told["files", "file_slices"], told["timeline", "completed"]) == (2, 2)
+    assert told["index", "emb l2 ivf_sq8"] == "1 of 2 files"
+    assert told["files", "bytes"] == sum(file.stat().st_size for file in vectors.rglob("*.parquet"))
+
+
+def test_plain_columns_are_shown_and_plans_need_no_query(vectors: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    column = [str(vectors), "--column", "emb"]
+    assert main(["search", *column, "--query", "1,0,0,0", "-k", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split() == ["id", "name", "price", "grp", "_distance"]
+    assert err.startswith("hudi-vector: 2 rows by cosine at instant ")
+    assert main(["search", *column, "--query", "1,0,0,0", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["explain", *column, "--metric", "l2", "-k", "3"]) == 0
+    plan = capsys.readouterr().out
+    with hv.open(str(vectors), column="emb") as opened:
+        assert plan == hv.explain(opened.search, [1.0] * 4, 3, metric="l2") + "\n"
+    assert main(["search", *column]) == 2
+    assert capsys.readouterr().err == ("hudi-vector: give the vector to search for: --query, --query-file or --like\n")
+    assert main(["search", *column, "--query", "1,2"]) == 1
+    assert main(["search", *column, "--query", "1,2,3,4", "--as-of", "20200101000000000"]) == 1
+    assert capsys.readouterr().out == ""
