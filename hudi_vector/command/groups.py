@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -27,8 +28,11 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise Ended for an error that users may meet."""
+        from hudi_vector.table_services.progress import without_bars
+
         try:
-            return super().invoke(ctx)
+            with without_bars() if ctx.params.get("quiet") else nullcontext():
+                return super().invoke(ctx)
         except expected() as problem:
             raise ended(_name(ctx), problem) from problem
 

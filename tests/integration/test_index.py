@@ -12,7 +12,6 @@ from support import indexed, oracle, tables
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.command import sessions
 from hudi_vector.command.main import main
 from hudi_vector.read.cache import process_cache
 
@@ -324,10 +323,9 @@ def test_hashes_of_keys_change_no_answer(spark, products, workspace, monkeypatch
     assert_exact(spark, str(path), covered=None, metric="l2", k=40)
 
 
-def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog):
+def test_an_index_is_looked_after(spark, workspace, capsys, caplog):
     path = tables.fresh_path(workspace, "tended")
     write(spark, path, range(600))
-    monkeypatch.setattr(sessions, "new_session", lambda _: spark)
 
     def run(*words: str) -> tuple[int, list[dict]]:
         code = main(["index", words[0], "--table", str(path), "--format", "json", *words[1:]])

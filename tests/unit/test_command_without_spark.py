@@ -19,7 +19,7 @@ from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
 from hudi_vector.command.main import main
-from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, TableNotFoundError
+from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, TableNotFoundError
 from hudi_vector.index.build import Parameters, create_index
 from hudi_vector.index.locations import in_directory
 from hudi_vector.options import Settings
@@ -110,6 +110,34 @@ def test_indexes_are_looked_after_without_spark(vectors: Path, tmp_path: Path) -
     assert dropped == described
     assert none == (0, [])
     assert not list(vectors.glob(".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments/*"))
+
+
+def test_indexes_are_made_and_measured_without_spark(vectors: Path, tmp_path: Path) -> None:
+    def index(command: str, *more: str) -> list[str]:
+        return ["index", command, str(vectors), "--column", "emb", *more]
+
+    refreshed, made, known, measured, short = ran(
+        tmp_path,
+        index("refresh", "--metric", "l2"),
+        index("create", "--metric", "cosine", "--kind", "ivf_flat", "--num-partitions", "4"),
+        index("build-if-missing", "--metric", "cosine"),
+        index("recall", "--metric", "cosine", "--sample", "9"),
+        index("recall", "--metric", "cosine", "--at-least", "1.1"),
+    )
+    codes = [code for code, _ in (refreshed, made, known, measured, short)]
+    assert codes == [0, 0, 0, 0, 1]
+    assert (refreshed[1][0]["segments_made"], refreshed[1][0]["rows"]) == (1, 120)
+    assert [(rows[0]["kind"], rows[0]["segments_made"]) for _, rows in (made, known)] == [
+        ("ivf_flat", 2),
+        ("ivf_flat", 0),
+    ]
+    assert measured[1][0]["recall"] > 0.5
+    with hv.open(str(vectors), column="emb") as opened:
+        hits = opened.search([1.0, 0, 0, 0], 9, columns=["id"])
+        assert hits.report.slices == {"index": 2}
+        assert hits.table == opened.search([1.0, 0, 0, 0], 9, columns=["id"], mode="exact").table
+    with pytest.raises(InvalidTypeError, match="a search needs a VECTOR"):
+        hv.index.create(None, str(vectors), "price")
 
 
 def test_a_damaged_index_is_found_without_spark(vectors: Path, tmp_path: Path) -> None:
@@ -246,11 +274,12 @@ def test_spark_starts_for_executors_and_for_what_hudi_writes(
     distributed = ["--conf", "hoodie.blob.clean.execution=distributed"]
     commands = [[*clean, "--run-hudi-clean"], [*clean, *distributed], [*clean, "--conf", "spark.master=yarn"]]
     commands.append(["clean-blobs", "--table", "photos"])
+    commands.append(["index", "create", str(table.path), "--column", "emb", "--conf", "spark.master=yarn"])
     program = "import json, sys\nfrom hudi_vector.command.main import main\nprint(*map(main, json.loads(sys.argv[1])))"
     env = without_java(tmp_path, {"PATH": os.environ["PATH"]})
     command = [sys.executable, "-c", program, json.dumps(commands)]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1\n", 4)
+    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1 1\n", 5)
     assert (table.path / dead).exists()
 
 

@@ -487,7 +487,7 @@ def test_a_segment_of_another_file_is_no_segment(files: list[str], directory: st
     [
         ("build_if_missing", {}, "give exactly one of table, files and delta"),
         ("build_if_missing", {"files": ["a"], "delta": "b"}, "give exactly one of table, files and delta"),
-        ("build_if_missing", {"table": "t"}, "looked after through Spark; give a session"),
+        ("build_if_missing", {"table": "t"}, "'t' is found by a session only; give one, or a path on this machine"),
         ("build_if_missing", {"files": ["a"], "directory": None}, "an index of files needs a directory"),
         ("build_if_missing", {"files": ["a"], "directory": 7}, "'directory' must be text"),
         ("build_if_missing", {"files": []}, "files is an empty list"),
