@@ -19,7 +19,13 @@ from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
 from hudi_vector.command.main import main
-from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError, TableNotFoundError
+from hudi_vector.errors import (
+    InvalidArgumentError,
+    InvalidOptionError,
+    InvalidTypeError,
+    TableNotFoundError,
+    UnknownColumnError,
+)
 from hudi_vector.index.build import Parameters, create_index
 from hudi_vector.index.locations import in_directory
 from hudi_vector.options import Settings
@@ -183,6 +189,34 @@ def test_blobs_are_listed_and_tables_registered_without_spark(table: BlobTable, 
     assert (code, row["path"], row["live_bytes"], row["references"], row["files"]) == (0, path, 5, 2, 1)
     assert entered == registered == (0, [{"table": other.uri}])
     assert left == (0, [])
+
+
+def test_single_blobs_are_read_without_spark(table: BlobTable, tmp_path: Path) -> None:
+    path = table.container(write_id(table.clock_ms, 1))
+    (table.path / path).write_bytes(b"0123456789")
+    instant = table.instant()
+    table.base("f1", instant, {1: blob(path, 2, 3), 2: blob(path, 5, 4)})
+    table.complete(instant, "commit")
+    get = ["blobs", "get", str(table.path)]
+    both, absent, wrong, no_blob, pair = ran(
+        tmp_path,
+        [*get, "2", "1", "--column", "IMG"],
+        [*get, "1", "9", "--column", "img"],
+        [*get, "1", "--column", "imgs"],
+        [*get, "1", "--column", "ts"],
+        [*get, '["1", "2"]', "--column", "img"],
+    )
+    values = {1: "MjM0", 2: "NTY3OA=="}
+    assert both == (0, [{"key": str(key), "bytes": 5 - 3 + key, "value": values[key]} for key in (2, 1)])
+    assert absent == (1, [{"key": "1", "bytes": 3, "value": values[1]}])
+    assert (wrong, no_blob, pair) == ((2, []), (2, []), (2, []))
+    assert main([*get, "2", "--column", "img", "--out", str(tmp_path / "two")]) == 0
+    assert (tmp_path / "two").read_bytes() == b"5678"
+    assert hv.blobs.get(None, table.path, [1, 2], "img") == {1: b"234", 2: b"5678"}
+    with pytest.raises(InvalidArgumentError, match="'photos' is found by a session only; give one, or a path"):
+        hv.blobs.get(Settings(), "photos", ["1"], "img")
+    with pytest.raises(UnknownColumnError, match="did you mean 'img'"):
+        hv.blobs.get(None, str(table.path), ["1"], "imgs")
 
 
 def test_without_a_session_a_table_is_a_path_on_this_machine(tmp_path: Path) -> None:
