@@ -54,11 +54,14 @@ def _verify(table: str | None, named_table: str | None, conf: tuple[str, ...], f
 
 @blobs.make("get")
 @click.argument("keys", nargs=-1, required=True, metavar="TABLE KEY...")
+@click.option("--table", "named_table", hidden=True)
 @text("--column", "NAME", "the BLOB column", required=True, shell_complete=columns_of)
 @text("--out", "FILE", "write the bytes of one key to a file; - is standard output")
 @conf
 @form
-def _get(keys: tuple[str, ...], column: str, out: str | None, conf: tuple[str, ...], form: str) -> int:
+def _get(
+    keys: tuple[str, ...], named_table: str | None, column: str, out: str | None, conf: tuple[str, ...], form: str
+) -> int:
     """Read the blobs of rows by record key.
 
     KEY is the value of the key field, or a JSON list of several. Rows have the key and the size; JSON and CSV have the
@@ -66,7 +69,7 @@ def _get(keys: tuple[str, ...], column: str, out: str | None, conf: tuple[str, .
     """
     import hudi_vector as hv
 
-    name, *words = keys
+    name, *words = keys if named_table is None else (named_table, *keys)
     if not words:
         raise InvalidArgumentError("give a table, and the keys of its rows")
     if out is not None and len(words) > 1:

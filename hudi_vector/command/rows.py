@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import math
 import os
 import shutil
 import sys
@@ -29,11 +30,27 @@ def write_rows(rows: Rows, form: str) -> None:
     a block with one line for each column. Without a terminal, each row is one line, unless ``COLUMNS`` is set.
     """
     if form == "json":
-        sys.stdout.writelines(json.dumps(dict(row), ensure_ascii=False, default=_raw) + "\n" for row in rows)
+        sys.stdout.writelines(f"{_json(dict(row))}\n" for row in rows)
     elif form == "csv":
         _write_csv(rows)
     else:
         sys.stdout.writelines(f"{line.rstrip()}\n" for line in _table(rows, _width()))
+
+
+def _json(value: Any) -> str:
+    """Return a value as JSON; NaN and infinity, which JSON does not have, are texts."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_raw)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, default=_raw)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _raw(value: Any) -> Any:
@@ -54,9 +71,7 @@ def _write_csv(rows: Rows) -> None:
 def _csv_value(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
-    return (
-        json.dumps(value, ensure_ascii=False, default=_raw) if isinstance(value, (list, tuple, dict)) else _raw(value)
-    )
+    return _json(value) if isinstance(value, (list, tuple, dict)) else _raw(value)
 
 
 def _width() -> int | None:

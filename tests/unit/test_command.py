@@ -162,6 +162,14 @@ def test_the_package_is_the_command(command: list[str]) -> None:
     assert wrong.returncode == 2
 
 
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    lines = "for _ in range(9): main(['options', '--format', 'json'])"
+    command = f'{sys.executable} -c "from hudi_vector.command.main import main\n{lines}" | head -n 1'
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, cwd=ROOT, env=ENVIRONMENT)
+    assert json.loads(ran.stdout)["key"] == options.ALL[0].key
+    assert ran.stderr == ""
+
+
 def _completed(*words: str, last: str) -> list[str]:
     """What a shell is offered for the last word."""
     env = {
@@ -219,6 +227,8 @@ ROWS = [
 def test_json_and_csv_have_raw_values(capsys: pytest.CaptureFixture[str]) -> None:
     write_rows([{"a": b"\x00\xff", "b": [1, 2], "c": None, "d": 1.5}], "json")
     assert json.loads(capsys.readouterr().out) == {"a": "AP8=", "b": [1, 2], "c": None, "d": 1.5}
+    write_rows([{"a": float("nan"), "b": [float("-inf"), 1.0], "c": {"d": float("inf")}}], "json")
+    assert json.loads(capsys.readouterr().out) == {"a": "NaN", "b": ["-Infinity", 1.0], "c": {"d": "Infinity"}}
     write_rows(ROWS, "json")
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ROWS
     write_rows(ROWS, "csv")
