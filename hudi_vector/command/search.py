@@ -44,7 +44,7 @@ _arguments = several(
     texts("--file", "files", "PATH", "a Parquet file, in place of a table", absent=None),
     text("--delta", "PATH", "a Delta table, in place of a table"),
     text("--lance", "PATH", "a Lance dataset, in place of a table"),
-    text("--column", "NAME", "the vector column", required=True, shell_complete=columns_of),
+    text("--column", "NAME", "the vector column; the only one by default", shell_complete=columns_of),
     text("--query", "'[0.1, 0.2]'", "the vector"),
     text("--query-file", "FILE", "a vector, or several, in JSON or .npy; - is standard input"),
     text("--like", "KEY", "the vector of the row with this record key, without that row"),
@@ -115,7 +115,7 @@ class _Asked:
 
     table: str | None
     place: Mapping[str, Any]
-    column: str
+    column: str | None
     query: Any
     is_batch: bool
     like: str | None
@@ -150,19 +150,20 @@ class _Asked:
         )
 
     def opened(self) -> VectorTable:
-        """Open the table, files or dataset."""
+        """Open the table, files or dataset, with its only vector column if none was named."""
         import hudi_vector as hv
 
+        column = self._only_column() if self.column is None else self.column
         of_hudi = {key: value for key, value in self.settings.values.items() if key.startswith("hoodie.")}
         storage = {key: value for key, value in self.settings.values.items() if key not in of_hudi}
-        return hv.open(self.table, column=self.column, options=of_hudi, storage_options=storage, **self.place)
+        return hv.open(self.table, column=column, options=of_hudi, storage_options=storage, **self.place)
 
     def question(self, table: VectorTable) -> tuple[Any, dict[str, Any]]:
         """Return the query, any query if none was given, and the further arguments of the search."""
         more = {**self.tuning, "filter": self.filter, "as_of": self.as_of}
         if self.query is not None:
             return self.query, more
-        dimension = self._dimension()
+        dimension = self._dimension(table.column)
         if self.like is None:
             return [1.0] * dimension, more
         others = is_key(self.like).replace(" = ", " <> ", 1)
@@ -187,19 +188,30 @@ class _Asked:
         native = NativeTable(Source(normalise(self.table), self.table, StorageOptions.of(self.settings.values)))
         return native.schema(native.first_timeline())
 
-    def _dimension(self) -> int:
-        """Return the length of the vectors of the column, as the table declares it."""
+    def _only_column(self) -> str:
+        """Return the vector column of a Hudi table that has one; raise InvalidArgumentError with their names if not."""
+        found = list(self._vectors())
+        if len(found) == 1:
+            return found[0]
+        known = f"'{self.table}' has the vector columns {', '.join(found)}" if found else "no VECTOR column is declared"
+        raise InvalidArgumentError(f"name the vector column with --column: {known}")
+
+    def _vectors(self) -> dict[str, int]:
+        """Return the length of the vectors of each VECTOR column that a Hudi table declares; none for other sources."""
         from hudi_vector.read.conform import vector_type
 
-        schema = None if self.table is None else self._schema()
-        field = None if schema is None else next((f for f in schema if f.name.lower() == self.column.lower()), None)
-        vector = None if field is None else vector_type(field)
-        if vector is None:
+        fields = [] if self.table is None else [(each.name, vector_type(each)) for each in self._schema()]
+        return {name: vector.dimension for name, vector in fields if vector is not None}
+
+    def _dimension(self, column: str) -> int:
+        """Return the length of the vectors of a column, as the table declares it."""
+        by_name = {name.lower(): length for name, length in self._vectors().items()}
+        if column.lower() not in by_name:
             raise InvalidArgumentError(
-                f"'{self.column}' does not declare how long its vectors are, as a VECTOR column of a Hudi table does; "
+                f"'{column}' does not declare how long its vectors are, as a VECTOR column of a Hudi table does; "
                 "give --query or --query-file"
             )
-        return vector.dimension
+        return by_name[column.lower()]
 
 
 def _is_plain(kind: pa.DataType) -> bool:

@@ -68,6 +68,7 @@ WRONG = [
     (["index", "create", "t", "--colum", "emb"], "no option '--colum'; did you mean '--column' or '--conf'?"),
     (["search", "t", "--column", "emb", "--query", "1", "--like", "a"], "give one of --query, --query-file and --like"),
     (["search", "t", "--column", "emb", "--query", "[1,", "-k", "3"], "is no list of numbers, such as [0.1, 0.2]"),
+    (["search", "--file", "x.parquet", "--query", "1"], "name the vector column with --column"),
     (["search", "t", "--lance", "u", "--column", "emb"], "give one of a table, --file, --delta and --lance"),
     (["search", "t", "--column", "emb", "-k", "ten"], "-k: 'ten' is not a valid integer"),
 ]
