@@ -144,7 +144,7 @@ marking = several(
 )  # fmt: skip
 sweeping = several(
     dry_run,
-    click.option("--no-trash", "trash", is_flag=True, flag_value=False, default=True, help="delete for good at once"),
+    click.option("--no-trash", is_flag=True, help="delete for good at once"),
     number("--max-share", "PERCENT", "refuse if more of the bytes would go"),
     number("--max-files", "N", "take no more files than this, the oldest first"),
 )

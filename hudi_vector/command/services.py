@@ -92,11 +92,10 @@ def _maintain(steps: tuple[str, ...] | None, **given: Any) -> int:
 @click.option("--run-hudi-clean", is_flag=True, help="run Hudi's own clean first")
 @number("--retain-commits", "N", "how many commits it leaves readable")
 @text("--trash-window", "7d", "how long files stay in the trash")
-def _clean(retain_commits: int | None, **given: Any) -> int:
+def _clean(no_trash: bool, retain_commits: int | None, **given: Any) -> int:
     """Move blob files that nothing needs to the trash."""
-    return _served(
-        "clean_blobs", given, needs_spark=given["run_hudi_clean"], marks=True, retained_commits=retain_commits
-    )
+    more = {"trash": not no_trash, "retained_commits": retain_commits}
+    return _served("clean_blobs", given, needs_spark=given["run_hudi_clean"], marks=True, **more)
 
 
 @services.make("mark")
@@ -115,9 +114,9 @@ def _mark(**given: Any) -> int:
 @sweeping
 @marking
 @report
-def _sweep(**given: Any) -> int:
+def _sweep(no_trash: bool, **given: Any) -> int:
     """Take what a mark lists."""
-    return _served("sweep_blobs", given, marks=True)
+    return _served("sweep_blobs", given, marks=True, trash=not no_trash)
 
 
 @services.make("restore")

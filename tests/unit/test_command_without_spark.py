@@ -243,11 +243,12 @@ def photos(tmp_path: Path) -> tuple[BlobTable, str, str]:
 def test_the_cleaner_needs_no_spark(photos: tuple[BlobTable, str, str], tmp_path: Path) -> None:
     table, live, dead = photos
     given = ["--table", str(table.path)]
-    young, marked, explained, planned, cleaned, restored = ran(
+    young, marked, explained, for_good, planned, cleaned, restored = ran(
         tmp_path,
         ["mark-blobs", *given, "--conf", "hoodie.blob.clean.grace=90d"],
         ["mark-blobs", *given, "--conf", "spark.hoodie.blob.clean.grace=59d"],
         ["explain-blob", *given, "--path", live],
+        ["services", "clean", str(table.path), "--dry-run", "--no-trash"],
         ["clean-blobs", *given, "--dry-run", "--conf", "spark.driver.memory=4g"],
         ["clean-blobs", *given],
         ["restore-blobs", *given],
@@ -257,6 +258,7 @@ def test_the_cleaner_needs_no_spark(photos: tuple[BlobTable, str, str], tmp_path
     assert acts[0] == {live: "keep", dead: "keep"}
     assert acts[1] == {live: "keep", dead: "unneeded"}
     assert explained[1][0]["action"] == "kept"
+    assert {row["path"]: row["action"] for row in for_good[1]} == {live: "keep", dead: "delete"}
     assert acts[2] == acts[3] == {live: "keep", dead: "trash"}
     assert acts[4] == {dead: "restore"}
     assert (table.path / dead).exists()
