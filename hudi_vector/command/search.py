@@ -12,6 +12,7 @@ from hudi_vector.command.arguments import (
     among,
     columns_of,
     conf,
+    form,
     metrics,
     modes,
     number,
@@ -94,7 +95,8 @@ def search(form: str, quiet: bool, **given: Any) -> int:
 
 @click.command(cls=Command, context_settings=HELP)
 @_arguments
-def explain(**given: Any) -> int:
+@form
+def explain(form: str, **given: Any) -> int:
     """Show the plan of a search, without running it.
 
     Without a query, the plan of any query.
@@ -105,7 +107,11 @@ def explain(**given: Any) -> int:
     with asked.opened() as table:
         query, more = asked.question(table)
         run = table.search_batch if asked.is_batch else table.search
-        click.echo(hv.explain(run, query, asked.k, columns=asked.shown(), **more))
+        plan = hv.explain(run, query, asked.k, columns=asked.shown(), **more)
+    if form == "table":
+        click.echo(plan)
+    else:
+        write_rows([{"plan": plan}], form)
     return DONE
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from rich.progress import Progress
 
-__all__ = ["followed", "jobs_followed", "without_bars"]
+__all__ = ["followed", "is_shown", "jobs_followed", "without_bars"]
 
 T = TypeVar("T")
 
@@ -26,9 +26,14 @@ _GROUP = "spark.jobGroup.id"
 _BARS = ContextVar("bars", default=True)
 
 
+def is_shown(stream: TextIO) -> bool:
+    """Return True if progress is shown on a stream: it is a terminal, and the caller did not ask for quiet."""
+    return stream.isatty() and _BARS.get()
+
+
 @contextlib.contextmanager
 def without_bars() -> Iterator[None]:
-    """Let the jobs of this block draw no bar on a terminal.
+    """Let the jobs of this block show no progress on a terminal.
 
     Example:
         >>> with without_bars():
@@ -135,7 +140,7 @@ class _Shown:
 
     def __init__(self, stream: TextIO, total: int, what: str) -> None:
         self._stream, self._total, self._what = stream, total, what
-        self._has_bar = stream.isatty() and _BARS.get()
+        self._has_bar = is_shown(stream)
         self._bar: Progress | None = None
         self.every = _TERMINAL_S if self._has_bar else _LOG_S
 

@@ -387,16 +387,19 @@ def test_a_table_is_searched_explained_and_described_without_spark(vectors: Path
     np.save(tmp_path / "q.npy", np.array([query, [0.0, 0, 1, 0]]))
     (tmp_path / "q.json").write_text(json.dumps(query))
     column = [str(vectors), "--column", "emb"]
-    (like, liked), (of_file, filed), (of_many, many), (described, facts), none = ran(
+    (like, liked), (of_file, filed), (of_many, many), (described, facts), none, planned = ran(
         tmp_path,
         ["search", *column, "--like", "7", "-k", "3", "--metric", "l2", "--columns", "id", "--filter", "price < 2"],
         ["search", *column, "--query-file", "q.json", "-k", "4", "--metric", "l2", "--columns", "id"],
         ["search", *column, "--query-file", "q.npy", "-k", "2", "--columns", "id"],
         ["table", str(vectors)],
         ["search", *column, "--like", "no such key"],
+        ["explain", *column, "--like", "7", "--metric", "l2"],
     )
     assert (like, of_file, of_many, described, none) == (0, 0, 0, 0, (2, []))
     assert liked == expected
+    assert planned[0] == 0
+    assert "ivf_sq8 for l2" in planned[1][0]["plan"]
     assert [row["id"] for row in filed] == [7, *(row["id"] for row in expected)]
     assert many == batch
     told = {(row["part"], row["name"]): row["value"] for row in facts}
