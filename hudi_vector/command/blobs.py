@@ -13,7 +13,7 @@ from hudi_vector.command.endings import DONE, PROBLEMS, say
 from hudi_vector.command.groups import HELP, Group
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.sessions import new_session, session_or_settings
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,15 +67,13 @@ def _get(
     KEY is the value of the key field, or a JSON list of several. Rows have the key and the size; JSON and CSV have the
     bytes too, in base64.
     """
-    import hudi_vector as hv
-
     name, *words = keys if named_table is None else (named_table, *keys)
     if not words:
         raise InvalidArgumentError("give a table, and the keys of its rows")
     if out is not None and len(words) > 1:
         raise InvalidArgumentError(f"--out takes the bytes of one key, and {len(words)} are given")
     wanted = {word: _key_of(word) for word in words}
-    found = hv.blobs.get(session_or_settings(conf, [name]), name, list(wanted.values()), column)
+    found = _found(name, list(wanted.values()), column, conf)
     gone = [word for word, key in wanted.items() if key not in found]
     values = {word: found[key] for word, key in wanted.items() if key in found}
     if out is None:
@@ -85,6 +83,16 @@ def _get(
     if gone:
         say(f"no row of '{name}' has the key {' or '.join(map(repr, gone))}")
     return PROBLEMS if gone else DONE
+
+
+def _found(table: str, keys: list[Any], column: str, conf: tuple[str, ...]) -> dict[Any, bytes | None]:
+    """Return the blobs of rows by key; Spark starts only for a table whose rows it alone can find."""
+    import hudi_vector as hv
+
+    try:
+        return hv.blobs.get(session_or_settings(conf, [table]), table, keys, column)
+    except UnsupportedTableError:
+        return hv.blobs.get(new_session(conf), table, keys, column)
 
 
 def _key_of(word: str) -> str | tuple[Any, ...]:

@@ -161,7 +161,9 @@ class _Asked:
 
         column = self._only_column() if self.column is None else self.column
         of_hudi = {key: value for key, value in self.settings.values.items() if key.startswith("hoodie.")}
-        storage = {key: value for key, value in self.settings.values.items() if key not in of_hudi}
+        storage = {
+            key: value for key, value in self.settings.values.items() if not key.startswith(("hoodie.", "spark."))
+        }
         return hv.open(self.table, column=column, options=of_hudi, storage_options=storage, **self.place)
 
     def question(self, table: VectorTable) -> tuple[Any, dict[str, Any]]:

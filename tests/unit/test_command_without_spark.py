@@ -291,12 +291,14 @@ def test_a_table_on_an_object_store_is_cleaned_without_spark(
         )
         (tmp_path / "core-site.xml").write_text(f"<configuration>{named}</configuration>")
         given = ["--table", "s3a://lake/photos"]
-        listed, cleaned = ran(
+        described, listed, cleaned = ran(
             tmp_path,
+            ["table", "s3a://lake/photos"],
             ["list-containers", *given],
             ["clean-blobs", *given, "--grace", "0s", "--max-share", "100"],
             HADOOP_CONF_DIR=str(tmp_path),
         )
+    assert {"part": "blobs", "name": "files", "value": 2} in described[1]
     assert [(row["path"], row["live_bytes"]) for row in listed[1]] == [(live, 5), (dead, 0)]
     assert {row["path"]: row["action"] for row in cleaned[1]} == {live: "keep", dead: "trash"}
 
@@ -306,16 +308,22 @@ def test_spark_starts_for_executors_and_for_what_hudi_writes(
 ) -> None:
     """There is no Java, so each command ends where Spark would start."""
     table, _, dead = photos
+    of_custom_keys = {"hoodie.table.keygenerator.type": "CUSTOM"}
+    custom = BlobTable(tmp_path / "custom", table.clock_ms, properties=of_custom_keys)
+    instant = custom.instant()
+    custom.base("f1", instant, {1: blob("x")})
+    custom.complete(instant)
     clean = ["clean-blobs", "--table", str(table.path)]
     distributed = ["--conf", "hoodie.blob.clean.execution=distributed"]
     commands = [[*clean, "--run-hudi-clean"], [*clean, *distributed], [*clean, "--conf", "spark.master=yarn"]]
     commands.append(["clean-blobs", "--table", "photos"])
+    commands.append(["blobs", "get", str(custom.path), "1", "--column", "img"])
     commands.append(["index", "create", str(table.path), "--column", "emb", "--conf", "spark.master=yarn"])
     program = "import json, sys\nfrom hudi_vector.command.main import main\nprint(*map(main, json.loads(sys.argv[1])))"
     env = without_java(tmp_path, {"PATH": os.environ["PATH"]})
     command = [sys.executable, "-c", program, json.dumps(commands)]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1 1\n", 5)
+    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1 1 1\n", 6)
     assert (table.path / dead).exists()
 
 

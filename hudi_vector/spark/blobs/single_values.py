@@ -104,7 +104,10 @@ def _here(settings: Settings, table: str | os.PathLike[str], keys: Any, column: 
             raise InvalidTypeError(f"column '{column}' of '{name}' is no BLOB; its BLOB columns are {known}")
         raise UnknownColumnError.of(str(column), known, name)
     wanted = _texts(keys, snapshot.config.record_key_fields, name)
-    found = _found(snapshot, path, wanted, CACHE_MAX_BYTES.in_session(settings))
+    try:
+        found = _found(snapshot, path, wanted, CACHE_MAX_BYTES.in_session(settings))
+    except UnsupportedTableError as problem:
+        raise UnsupportedTableError(f"{problem}; give a session, by which Spark finds the rows") from problem
     return _values(found, wanted, BlobFetcher(source.options, source.uri), table)
 
 
