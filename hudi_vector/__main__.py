@@ -1,6 +1,6 @@
 """``python -m hudi_vector`` is the command ``hudi-vector``."""
 
-from hudi_vector.cli import main
+from hudi_vector.command.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -232,6 +232,14 @@ class Option(Generic[T]):
             return f", {self.minimum or 0} to {self.maximum}"
         return "" if self.minimum is None else f", {self.minimum} or more"
 
+    @property
+    def values(self) -> str:
+        """Return the allowed values, in Markdown."""
+        if self.allowed:
+            return ", ".join(f"`{value}`" for value in self.allowed)
+        usual = "text" if isinstance(self.default, str) else "a whole number"
+        return f"{_ALLOWED.get(self.unit, usual)}{self.limits}"
+
     def _is_within(self, number: int) -> bool:
         low = self.minimum is None or number >= self.minimum
         return low and (self.maximum is None or number <= self.maximum)
@@ -805,11 +813,8 @@ def markdown(listed: Sequence[Option[int] | Option[str]] = ALL) -> str:
         True
     """
     rows = ["| Key | Default | Allowed | Unit | Meaning |", "| --- | --- | --- | --- | --- |"]
-    for option in listed:
-        if option.allowed:
-            allowed = ", ".join(f"`{value}`" for value in option.allowed)
-        else:
-            usual = "text" if isinstance(option.default, str) else "a whole number"
-            allowed = f"{_ALLOWED.get(option.unit, usual)}{option.limits}"
-        rows.append(f"| `{option.key}` | `{option.default}` | {allowed} | {option.unit} | {option.description} |")
+    rows += [
+        f"| `{option.key}` | `{option.default}` | {option.values} | {option.unit} | {option.description} |"
+        for option in listed
+    ]
     return "\n".join(rows) + "\n"

@@ -1,4 +1,4 @@
-"""Progress of a service: one line that is rewritten on a terminal, or a log entry every 30 seconds elsewhere."""
+"""Progress of a service: a bar on a terminal, or a log entry every 30 seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -9,18 +9,42 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from rich.progress import Progress
 
-__all__ = ["followed", "jobs_followed"]
+__all__ = ["followed", "is_shown", "jobs_followed", "without_bars"]
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _TERMINAL_S, _LOG_S = 0.2, 30.0
 _GROUP = "spark.jobGroup.id"
+_BARS = ContextVar("bars", default=True)
+
+
+def is_shown(stream: TextIO) -> bool:
+    """Return True if progress is shown on a stream: it is a terminal, and the caller did not ask for quiet."""
+    return stream.isatty() and _BARS.get()
+
+
+@contextlib.contextmanager
+def without_bars() -> Iterator[None]:
+    """Let the jobs of this block show no progress on a terminal.
+
+    Example:
+        >>> with without_bars():
+        ...     list(followed("ab", 2, "letters read"))
+        ['a', 'b']
+    """
+    before = _BARS.set(False)
+    try:
+        yield
+    finally:
+        _BARS.reset(before)
 
 
 def followed(
@@ -44,16 +68,16 @@ def followed(
         >>> list(followed("ab", 2, "letters read"))
         ['a', 'b']
     """
-    shown = sys.stderr if stream is None else stream
-    on_terminal = shown.isatty()
+    shown = _Shown(sys.stderr if stream is None else stream, total, what)
     last = clock()
-    for done, item in enumerate(items):
-        if clock() - last >= (_TERMINAL_S if on_terminal else _LOG_S):
-            last = clock()
-            _show(shown if on_terminal else None, f"{done} of {total} {what}")
-        yield item
-    if on_terminal:
-        _wipe(shown)
+    try:
+        for done, item in enumerate(items):
+            if clock() - last >= shown.every:
+                last = clock()
+                shown.show(done)
+            yield item
+    finally:
+        shown.close()
 
 
 @contextlib.contextmanager
@@ -83,14 +107,12 @@ def jobs_followed(
         ...     spark.sparkContext.parallelize([3, 4], 2).count()
         2
     """
-    shown = sys.stderr if stream is None else stream
-    on_terminal = shown.isatty()
+    shown = _Shown(sys.stderr if stream is None else stream, total if whole is None else whole, what)
     group, over = f"hudi-vector-{uuid.uuid4().hex}", threading.Event()
 
     def watch() -> None:
-        while not over.wait(every or (_TERMINAL_S if on_terminal else _LOG_S)):
-            done = before + int(_share_done(context, group) * total)
-            _show(shown if on_terminal else None, f"{done} of {total if whole is None else whole} {what}")
+        while not over.wait(every or shown.every):
+            shown.show(before + int(_share_done(context, group) * total))
 
     outer = context.getLocalProperty(_GROUP)
     context.setLocalProperty(_GROUP, group)
@@ -102,8 +124,7 @@ def jobs_followed(
         over.set()
         watcher.join()
         context.setLocalProperty(_GROUP, outer)  # type: ignore[arg-type] # None removes the property
-        if on_terminal:
-            _wipe(shown)
+        shown.close()
 
 
 def _share_done(context: SparkContext, group: str) -> float:
@@ -114,14 +135,44 @@ def _share_done(context: SparkContext, group: str) -> float:
     return sum(stage.numCompletedTasks for stage in stages) / max(1, sum(stage.numTasks for stage in stages))
 
 
-def _wipe(terminal: TextIO) -> None:
-    terminal.write("\r\x1b[K")  # clears the line, so that the result's output follows without it
-    terminal.flush()
+class _Shown:
+    """The progress of one job: a bar that begins when the job takes long and goes away with it, or log entries."""
+
+    def __init__(self, stream: TextIO, total: int, what: str) -> None:
+        self._stream, self._total, self._what = stream, total, what
+        self._has_bar = is_shown(stream)
+        self._bar: Progress | None = None
+        self.every = _TERMINAL_S if self._has_bar else _LOG_S
+
+    def show(self, done: int) -> None:
+        """Show how many items are done."""
+        if not self._has_bar:
+            _LOG.info("%s", f"{done} of {self._total} {self._what}")
+            return
+        if self._bar is None:
+            self._bar = _bar_on(self._stream)
+            self._bar.add_task(self._what, total=self._total, completed=done)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done, refresh=True)
+
+    def close(self) -> None:
+        """Remove the bar, so that the result's output follows without it."""
+        if self._bar is not None:
+            self._bar.stop()
 
 
-def _show(terminal: TextIO | None, text: str) -> None:
-    if terminal is None:
-        _LOG.info("%s", text)
-        return
-    terminal.write(f"\r\x1b[K{text}")
-    terminal.flush()
+def _bar_on(stream: TextIO) -> Progress:
+    """Return a bar that is drawn when it is updated, and not by a thread, which might write among a result's rows."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.completed} of {task.total} {task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=Console(file=stream),
+        transient=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

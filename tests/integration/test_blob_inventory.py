@@ -17,7 +17,7 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.cli import main
+from hudi_vector.command.main import main
 
 PRUNING = "spark.sql.optimizer.nestedSchemaPruning.enabled"
 WRITE = "20260101000000000_0123456789ab"

@@ -14,7 +14,7 @@ from support.clean_life import refers, retained_rows
 
 import hudi_vector as hv
 from hudi_vector.blobs.uploads.manifest import open_upload, upload_ids
-from hudi_vector.cli import main
+from hudi_vector.command.main import main
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, RefusedError
 from hudi_vector.table_services import progress
 from hudi_vector.table_services.maintenance.history import History, read_history
@@ -178,7 +178,7 @@ def test_the_commands(spark, workspace, clean_session, capsys, tmp_path):
     assert {json.loads(line)["action"] for line in out.splitlines()} == {"keep", "unneeded"}
     mark = err.partition("found by mark ")[2].partition(",")[0]
 
-    assert main(["sweep-blobs", *given, "--grace", "0s", "--mark", mark, "--max-share", "1"]) == 1
+    assert main(["sweep-blobs", *given, "--grace", "0s", "--mark", mark, "--max-share", "1"]) == 3
     assert "hoodie.blob.clean.max.share allows 1 percent" in capsys.readouterr().err
     sweep = ["sweep-blobs", *given, "--grace", "0s", "--mark", mark]
     assert main([*sweep, "--dry-run"]) == 0

@@ -15,7 +15,7 @@ from support.blobs import rows, write
 from support.quick import FEW_STATEMENTS
 
 import hudi_vector as hv
-from hudi_vector import cli
+from hudi_vector import __main__ as program
 from hudi_vector.jars import known_bundles
 
 ROOT = Path(hv.__file__).parents[1]
@@ -64,9 +64,9 @@ def test_it_runs_under_spark_submit(table, tmp_path):
     ours = ["hoodie.blob.clean.grace=0s", "hoodie.blob.clean.max.share=100"]
     theirs = ["sql.extensions=no.such.Extension", "log.level=WARN"]
     given = [word for setting in [*ours, *theirs] for word in ("--conf", f"spark.{setting}")]
-    command = [cli.__file__, "clean-blobs", "--table", str(table), "--conf", "hoodie.blob.clean.max.share=1"]
+    command = [program.__file__, "clean-blobs", "--table", str(table), "--conf", "hoodie.blob.clean.max.share=1"]
     done = ran(*submit, *SMALL, *given, *command, cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 3, done.stderr
     sentence = done.stdout.splitlines()[-1]  # spark-submit sends both outputs of Python to its standard output
     assert sentence.startswith("hudi-vector: the sweep of mark '")
     assert "200 of 600 bytes in the blob area would go, and hoodie.blob.clean.max.share allows 1 percent" in sentence

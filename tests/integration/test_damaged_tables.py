@@ -13,7 +13,7 @@ from support.blobs import rows, write
 from support.quick import QUICK
 
 import hudi_vector as hv
-from hudi_vector.cli import main
+from hudi_vector.command.main import main
 from hudi_vector.errors import DataFileError
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.writing.rewriting.row_order import Order, laid_out

@@ -11,7 +11,8 @@ import pytest
 from support import indexed, oracle, tables
 
 import hudi_vector as hv
-from hudi_vector import cli, errors
+from hudi_vector import errors
+from hudi_vector.command.main import main
 from hudi_vector.read.cache import process_cache
 
 DIMENSION = 16
@@ -322,13 +323,12 @@ def test_hashes_of_keys_change_no_answer(spark, products, workspace, monkeypatch
     assert_exact(spark, str(path), covered=None, metric="l2", k=40)
 
 
-def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog):
+def test_an_index_is_looked_after(spark, workspace, capsys, caplog):
     path = tables.fresh_path(workspace, "tended")
     write(spark, path, range(600))
-    monkeypatch.setattr(cli, "_session", lambda _: spark)
 
     def run(*words: str) -> tuple[int, list[dict]]:
-        code = cli.main(["index", words[0], "--table", str(path), "--format", "json", *words[1:]])
+        code = main(["index", words[0], "--table", str(path), "--format", "json", *words[1:]])
         return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     column = ("--column", "emb")
@@ -338,7 +338,7 @@ def test_an_index_is_looked_after(spark, workspace, capsys, monkeypatch, caplog)
     code, (measured,) = run("recall", *column, "--sample", "20", "--recall-target", "0.9")
     assert code == 0
     assert measured["recall"] >= 0.8
-    assert cli.main(["index", "recall", "--table", str(path), *column, "--at-least", "1.1"]) == 1
+    assert main(["index", "recall", "--table", str(path), *column, "--at-least", "1.1"]) == 1
     assert "of the nearest rows, and 1.1 were wanted" in capsys.readouterr().err
     assert run("verify", *column) == (0, [])
     write(spark, path, range(600), seed=5)

@@ -10,7 +10,7 @@ from support.blobs import QUICK, content, rows, stored, write
 
 import hudi_vector as hv
 from hudi_vector.blobs.registry import LEFT, enter
-from hudi_vector.cli import main
+from hudi_vector.command.main import main
 from hudi_vector.errors import InvalidBlobError, RefusedError
 
 OUT = {"img": {"inline.threshold": "0"}}
@@ -51,7 +51,7 @@ def test_a_table_that_borrows_blobs(spark, workspace, capsys):
 
     with pytest.raises(RefusedError, match="cannot leave the registry of"):
         services.unregister_tables(spark, str(photos), [str(albums)])
-    assert main(["unregister-tables", *given, "--with", str(albums)]) == 1
+    assert main(["unregister-tables", *given, "--with", str(albums)]) == 3
     assert "refers to" in capsys.readouterr().err
     assert main(["registered-tables", *given]) == 0
     assert json.loads(capsys.readouterr().out) == {"table": f"file://{albums}"}

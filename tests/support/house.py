@@ -154,10 +154,11 @@ table_services.maintenance  both     arguments blobs errors options spark.blobs 
                                      table_services.plans table_services.trash table_services.vector_index
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
 session                     both     arguments errors jars spark.catalyst sql
-cli                         both     errors jars options spark.catalyst table_services table_services.cleaning
+command                     both     blobs errors index.kinds jars kernels.metrics options query query.opened read schema
+                                     spark.catalyst storage table table_services table_services.cleaning
                                      table_services.clustering table_services.erasure table_services.maintenance
                                      table_services.plans version
-__main__                    both     cli
+__main__                    both     command
 """
 
 

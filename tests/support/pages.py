@@ -110,7 +110,7 @@ class PageRun:
         return ids[-1]
 
     def _command(self, arguments: list[str]) -> int:
-        from hudi_vector.cli import main
+        from hudi_vector.command.main import main
 
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):

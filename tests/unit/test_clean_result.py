@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hudi_vector.cli import _shown
+from hudi_vector.command.endings import show_result
 from hudi_vector.table_services.result import CleanFile, CleanResult, RestoreResult, report_lines
 
 A, B, C, D = (CleanFile(name, size, why) for name, size, why in [
@@ -61,18 +61,19 @@ def test_what_an_operator_reads(result: CleanResult | RestoreResult, lines: list
         (CleanResult("/t", [A], kept=[WAITS], bytes=1), 0),
         (SWEPT, 1),
         (CleanResult("/t", [], doubts=("x is broken",)), 1),
-        (CleanResult("/t", [A], dry_run=True, refusal="too much"), 1),
+        (CleanResult("/t", [A], dry_run=True, refusal="too much"), 3),
+        (CleanResult("/t", [A], doubts=("x is broken",), dry_run=True, refusal="too much"), 1),
         (RestoreResult("/t", [], [], 0), 0),
         (RestoreResult("/t", [], [A], 0), 1),
     ],
 )
 def test_exit_codes(result: CleanResult | RestoreResult, code: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _shown(result, "json") == code
+    assert show_result(result, "json") == code
     out, err = capsys.readouterr()
     assert [json.loads(line) for line in out.splitlines()] == result.rows()
     assert err.splitlines() == [f"hudi-vector: {line}" for line in report_lines(result)]
 
 
 def test_rows_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _shown(RestoreResult("/t", [B], [], 20), "table") == 0
-    assert capsys.readouterr().out == "path  bytes  action   reason\nb        20  restore  unneeded\n"
+    assert show_result(RestoreResult("/t", [B], [], 20), "table") == 0
+    assert capsys.readouterr().out == "path  bytes  action   reason\nb      20 B  restore  unneeded\n"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
+import re
 import sys
 from pathlib import Path
 
@@ -13,7 +15,10 @@ from support.blob_states import DAY, NOW, OLD, BlobTable, blob
 from hudi_vector.table_services import progress
 from hudi_vector.table_services.erasure.api import look
 from hudi_vector.table_services.marking.mark import find_unneeded
-from hudi_vector.table_services.progress import followed
+from hudi_vector.table_services.progress import followed, without_bars
+
+GONE = "\x1b[1A\x1b[2K"
+"""What removes the line above the cursor."""
 
 
 class Terminal(io.StringIO):
@@ -23,13 +28,40 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_one_line_that_goes_away() -> None:
+@pytest.fixture(autouse=True)
+def _a_terminal_with_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # none is drawn on a dumb one
+
+
+def counts(terminal: io.StringIO, what: str) -> list[str]:
+    """The counts that a terminal showed, each once, without the bar next to them."""
+    shown = re.findall(rf"(\d+) of (\d+) {what}", terminal.getvalue())
+    return list(dict.fromkeys(" of ".join(each) for each in shown))
+
+
+def test_a_terminal_shows_a_bar_that_goes_away() -> None:
     terminal, seconds = Terminal(), iter([n * 0.15 for n in range(100)])
     assert list(followed("abcd", 4, "letters read", stream=terminal, clock=lambda: next(seconds))) == list("abcd")
-    lines = [text for text in terminal.getvalue().split("\r\x1b[K") if text]
-    assert lines
-    assert all(line.endswith(" of 4 letters read") for line in lines)
-    assert terminal.getvalue().endswith("\r\x1b[K")
+    assert counts(terminal, "letters read") == ["1 of 4", "3 of 4"]
+    assert "\u2501" in terminal.getvalue()
+    assert terminal.getvalue().endswith(GONE)
+
+
+def test_a_job_that_fails_leaves_no_bar() -> None:
+    terminal, seconds = Terminal(), itertools.count()
+    failing = (1 // number for number in (1, 1, 0, 1))
+    with pytest.raises(ZeroDivisionError):
+        list(followed(failing, 4, "letters read", stream=terminal, clock=lambda: next(seconds)))
+    assert counts(terminal, "letters read")
+    assert terminal.getvalue().endswith(GONE)
+
+
+def test_bars_can_be_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    terminal, seconds = Terminal(), itertools.count(step=20)
+    with caplog.at_level(logging.INFO), without_bars():
+        assert list(followed("abcd", 4, "letters read", stream=terminal, clock=lambda: next(seconds))) == list("abcd")
+    assert terminal.getvalue() == ""
+    assert caplog.messages
 
 
 def test_elsewhere_it_is_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
@@ -60,7 +92,7 @@ def test_a_mark_and_a_search_for_keys_show_how_many_data_files_they_have_read(
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(progress, "_TERMINAL_S", 0.0)
     find_unneeded(table.uri, grace_ms=DAY, now_ms=NOW)
-    wiped = "\r\x1b[K"
-    assert terminal.getvalue() == "".join(f"{wiped}{done} of 3 data files read" for done in range(3)) + wiped
+    assert counts(terminal, "data files read") == ["0 of 3", "1 of 3", "2 of 3"]
+    assert terminal.getvalue().endswith(GONE)
     look(table.uri, ["1"], ())
-    assert f"{wiped}2 of 3 data files searched{wiped}" in terminal.getvalue()
+    assert "2 of 3" in counts(terminal, "data files searched")

@@ -6,39 +6,41 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from hudi_vector.arguments import known_arguments
+from hudi_vector.arguments import as_text, known_arguments
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.reading.batches import read_batches
-from hudi_vector.blobs.reading.by_key import blob_paths, find_blobs, why_not_direct
+from hudi_vector.blobs.reading.by_key import KeyedBlobs, blob_paths, find_blobs, why_not_direct
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.struct import BlobColumns
-from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, UnsupportedTableError
-from hudi_vector.options import CACHE_MAX_BYTES
-from hudi_vector.spark.blobs.functions import bytes_of
-from hudi_vector.spark.blobs.table import BlobTable, table_source
-from hudi_vector.spark.catalyst.worker_errors import from_worker
-from hudi_vector.spark.resolve import storage_options
-from hudi_vector.storage import scheme_of
-from hudi_vector.table.model import Snapshot
+from hudi_vector.errors import (
+    DataFileError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnknownColumnError,
+    UnsupportedTableError,
+)
+from hudi_vector.options import CACHE_MAX_BYTES, Settings
+from hudi_vector.storage import StorageOptions, normalise, path_text, scheme_of
+from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["get"]
 
 _LOG = logging.getLogger(__name__)
-_BETWEEN = "\x00"
 _BUDGET = 64 << 20
 
 
 @known_arguments()
-def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: str) -> dict[Any, bytes | None]:
+def get(
+    spark: SparkSession | Settings | None, table: str | os.PathLike[str], keys: Any, column: str
+) -> dict[Any, bytes | None]:
     """Read the blobs of some rows, found by record key.
 
     No Spark job runs: of the files of the table's newest snapshot, statistics of record keys exclude row groups, the
@@ -47,7 +49,7 @@ def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: s
     the key fields, in a table whose layout only Hudi's own reader understands; the log says why.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; `Settings` of `hudi_vector.options` for a path, or None for a path on this machine.
         table: A catalog name or the path of a Hudi table.
         keys: Values of the key field, text or whole numbers; for several key fields tuples of values, in the table's
             order of key fields. All bytes are collected on the driver and must fit there.
@@ -58,7 +60,7 @@ def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: s
 
     Raises:
         TableNotFoundError: There is no such table.
-        UnsupportedTableError: It is not a Hudi table, or has no key fields.
+        UnsupportedTableError: It is not a Hudi table, or has no key fields, or only a session can find its rows.
         UnknownColumnError: There is no such column.
         InvalidTypeError: The column is not a BLOB, or a key is neither text nor a whole number.
         InvalidArgumentError: A key has another number of parts than the table's keys, or several rows have it.
@@ -68,29 +70,65 @@ def get(spark: SparkSession, table: str | os.PathLike[str], keys: Any, column: s
         >>> hv.blobs.get(spark, "photos", ["cat", "dog"], "image")
         {'cat': b'catcat...', 'dog': b'dogdog...'}
     """
+    if spark is None or isinstance(spark, Settings):
+        return _here(Settings() if spark is None else spark, table, keys, column)
+    from hudi_vector.spark.blobs.table import table_source
+    from hudi_vector.spark.resolve import storage_options
+
     source = table_source(spark, table, look=False)
     try:
         snapshot = NativeTable(source).snapshot()
+        path = _path_of(column, snapshot)
+        if path is None:
+            return _by_spark(spark, table, keys, column, "the column is not found by its name")
+        wanted = _texts(keys, snapshot.config.record_key_fields, source.name)
+        found = _found(snapshot, path, wanted, CACHE_MAX_BYTES.in_session(spark))
     except (DataFileError, UnsupportedTableError) as problem:
         return _by_spark(spark, table, keys, column, str(problem))
-    path = _path_of(column, snapshot)
-    if path is None:
-        return _by_spark(spark, table, keys, column, "the column is not found by its name")
-    wanted = _texts(keys, snapshot.config.record_key_fields, source.name)
-    if not wanted:
-        return {}
-    reason = why_not_direct(snapshot)
-    if reason is not None:
-        return _by_spark(spark, table, keys, column, reason)
-    try:
-        found = find_blobs(snapshot, path, set(wanted.values()), CACHE_MAX_BYTES.in_session(spark))
-    except (DataFileError, UnsupportedTableError) as problem:
-        return _by_spark(spark, table, keys, column, str(problem))
-    _require_one_row(found.keys, found.partitions, table)
     # Reading Hadoop's settings for every storage from the JVM takes longer than finding the rows.
     options = source.options if _are_local(found.blobs, source.uri) else storage_options(spark)
-    values = _bytes(found.blobs, BlobFetcher(options, source.uri))
-    by_key = dict(zip(found.keys, values, strict=True))
+    return _values(found, wanted, BlobFetcher(options, source.uri), table)
+
+
+def _here(settings: Settings, table: str | os.PathLike[str], keys: Any, column: str) -> dict[Any, bytes | None]:
+    """Return what `get` returns for a table that is given by its path, without a session."""
+    name = as_text(path_text(table), "table") or ""
+    if "/" not in name:
+        raise InvalidArgumentError(f"'{name}' is found by a session only; give one, or a path")
+    source = Source(normalise(name), name, StorageOptions.of(settings.values))
+    snapshot = NativeTable(source).snapshot()
+    path = _path_of(column, snapshot)
+    if path is None:
+        known = [".".join(each) for each in blob_paths(snapshot.schema)]
+        if str(column).lower() in (each.lower() for each in snapshot.schema.names):
+            raise InvalidTypeError(f"column '{column}' of '{name}' is no BLOB; its BLOB columns are {known}")
+        raise UnknownColumnError.of(str(column), known, name)
+    wanted = _texts(keys, snapshot.config.record_key_fields, name)
+    try:
+        found = _found(snapshot, path, wanted, CACHE_MAX_BYTES.in_session(settings))
+    except UnsupportedTableError as problem:
+        raise UnsupportedTableError(f"{problem}; give a session, by which Spark finds the rows") from problem
+    return _values(found, wanted, BlobFetcher(source.options, source.uri), table)
+
+
+def _found(
+    snapshot: Snapshot, path: tuple[str, ...], wanted: dict[Any, tuple[str, ...]], cache_bytes: int
+) -> KeyedBlobs:
+    """Return the blobs of the rows with the `wanted` keys; raise UnsupportedTableError if only Spark finds them."""
+    if not wanted:
+        return KeyedBlobs.together(())
+    reason = why_not_direct(snapshot)
+    if reason is not None:
+        raise UnsupportedTableError(f"only Spark finds rows of '{snapshot.source.name}' by key, since {reason}")
+    return find_blobs(snapshot, path, set(wanted.values()), cache_bytes)
+
+
+def _values(
+    found: KeyedBlobs, wanted: dict[Any, tuple[str, ...]], fetcher: BlobFetcher, table: object
+) -> dict[Any, bytes | None]:
+    """Return the bytes of the rows that were found, by the key that the caller gave."""
+    _require_one_row(found.keys, found.partitions, table)
+    by_key = dict(zip(found.keys, _bytes(found.blobs, fetcher), strict=True))
     return {key: by_key[parts] for key, parts in wanted.items() if parts in by_key}
 
 
@@ -112,6 +150,25 @@ def _path_of(column: Any, snapshot: Snapshot) -> tuple[str, ...] | None:
     return paths.get(column.lower()) if isinstance(column, str) else None
 
 
+def _by_spark(
+    spark: SparkSession, name: str | os.PathLike[str], keys: Any, column: str, reason: str
+) -> dict[Any, bytes | None]:
+    """Return what `get` returns, by a Spark job that filters the rows by the key fields."""
+    from hudi_vector.spark.blobs.rows_by_key import rows_by_key
+    from hudi_vector.spark.blobs.table import BlobTable
+
+    table = BlobTable.of(spark, name)
+    (chosen,) = table.chosen([column])
+    wanted = _texts(keys, table.config.record_key_fields, table.label)
+    if not wanted:
+        return {}
+    _LOG.info("single blobs of %s are found by Spark: %s", table.label, reason)
+    rows = rows_by_key(table, wanted, chosen)
+    _require_one_row([key for key, _, _ in rows], [partition for _, partition, _ in rows], name)
+    values = {key: value for key, _, value in rows}
+    return {key: values[parts] for key, parts in wanted.items() if parts in values}
+
+
 def _require_one_row(keys: Sequence[tuple[str, ...]], partitions: Sequence[str], table: object) -> None:
     """Raise InvalidArgumentError if two rows have the same key."""
     seen: dict[tuple[str, ...], str] = {}
@@ -122,46 +179,6 @@ def _require_one_row(keys: Sequence[tuple[str, ...]], partitions: Sequence[str],
                 f"'{', '.join(key)}'; filter a DataFrame by partition and use read_blobs"
             )
         seen[key] = partition
-
-
-def _by_spark(
-    spark: SparkSession, name: str | os.PathLike[str], keys: Any, column: str, reason: str
-) -> dict[Any, bytes | None]:
-    """Return what `get` returns, by a Spark job that filters the rows by the key fields."""
-    table = BlobTable.of(spark, name)
-    (chosen,) = table.chosen([column])
-    wanted = _texts(keys, table.config.record_key_fields, table.label)
-    if not wanted:
-        return {}
-    _LOG.info("single blobs of %s are found by Spark: %s", table.label, reason)
-    fetcher = BlobFetcher(table.options, table.area.table)
-    fields = table.config.record_key_fields
-    rows = _rows(table, wanted).select(
-        F.array(*(table.field(field).cast("string") for field in fields)).alias("key"),
-        table.partition().alias("partition"),
-        bytes_of(table.blob(chosen), fetcher, "get").alias("value"),
-    )
-    try:
-        collected = rows.collect()
-    except (PySparkException, Py4JJavaError) as problem:
-        raise from_worker(problem) or problem from None
-    _require_one_row([tuple(row.key) for row in collected], [row.partition for row in collected], name)
-    values = {tuple(row.key): None if row.value is None else bytes(row.value) for row in collected}
-    return {key: values[parts] for key, parts in wanted.items() if parts in values}
-
-
-def _rows(table: BlobTable, wanted: dict[Any, tuple[str, ...]]) -> DataFrame:
-    """Return the rows of the keys, filtered by key fields and not by ``_hoodie_record_key``.
-
-    By ``_hoodie_record_key``, Hudi 1.2 finds nothing in a table that has a record index and whose key generator writes
-    the field's name into the key.
-    """
-    rows = table.frame
-    by_field = zip(*map(_parts, wanted), strict=True)
-    for name, values in zip(table.config.record_key_fields, by_field, strict=True):
-        rows = rows.where(table.field(name).isin(list(dict.fromkeys(values))))
-    texts = F.concat_ws(_BETWEEN, *(table.field(name).cast("string") for name in table.config.record_key_fields))
-    return rows.where(texts.isin(list(map(_BETWEEN.join, wanted.values()))))
 
 
 def _texts(keys: Any, fields: Sequence[str], label: str) -> dict[Any, tuple[str, ...]]:

@@ -31,6 +31,7 @@ from hudi_vector.table_services.plans.compaction_files import (
     read_run,
 )
 from hudi_vector.table_services.plans.compaction_result import CompactResult
+from hudi_vector.table_services.progress import is_shown
 from hudi_vector.table_services.report_file import reported
 from hudi_vector.table_services.service_lease import ServiceLease
 
@@ -251,7 +252,7 @@ def tell_by_default(service: str) -> Callable[[str], None]:
     """Return a function that writes a sentence to standard error if that is a terminal, or else to the log."""
 
     def tell(sentence: str) -> None:
-        if sys.stderr.isatty():
+        if is_shown(sys.stderr):
             sys.stderr.write(f"{service}: {sentence}\n")
         else:
             _LOG.info("%s: %s", service, sentence)

@@ -146,7 +146,7 @@ class IndexDescription:
 
 @known_arguments(IndexOptions)
 def create(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
@@ -161,7 +161,8 @@ def create(
     later are searched without the index until `refresh`. If a build was stopped, running it again continues it.
 
     Args:
-        spark: A registered session; None for files, which threads of this process then read.
+        spark: A registered session, whose executors then do the work. Else threads of this process do it: `Settings` of
+            `hudi_vector.options` for a table's path, or None for a path on this machine and for files.
         table: The name or path of a Hudi table.
         column: A VECTOR column; for files also a column of lists of FLOAT, DOUBLE or TINYINT that all have one length.
         kind: ``"ivf_sq8"`` stores a code of one byte for each element, ``"ivf_flat"`` one of four bytes, and
@@ -197,7 +198,7 @@ def create(
 
 @known_arguments(IndexOptions)
 def build_if_missing(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
@@ -235,7 +236,7 @@ def build_if_missing(
 
 @known_arguments(IndexSource)
 def refresh(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
@@ -289,8 +290,7 @@ def describe(
     """List the indexes of a table, and how much of its newest snapshot they cover.
 
     Args:
-        spark: As for `create`; also `Settings` of `hudi_vector.options` for a table's path, or None for a path on this
-            machine.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: List only the indexes of this column; those of all columns by default.
         place: `files`, `delta`, `directory` and `storage_options`, instead of a table: see `IndexSource`.
@@ -306,7 +306,7 @@ def describe(
         >>> [index.column for index in hv.index.describe(spark, "products")]
         ['embedding']
     """
-    subject = IndexSubject.of(spark, table, builds=False, **place)
+    subject = IndexSubject.of(spark, table, **place)
     snapshot, found = subject.indexes(column)
     return [_described(index, snapshot) for index in found]
 
@@ -324,8 +324,7 @@ def drop(
     """Remove indexes of a column; searches then scan the table's files.
 
     Args:
-        spark: As for `create`; also `Settings` of `hudi_vector.options` for a table's path, or None for a path on this
-            machine.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: The vector column.
         kind: Remove only indexes of this kind.
@@ -342,7 +341,7 @@ def drop(
         >>> made = hv.index.build_if_missing(spark, "products", "embedding")
         >>> dropped = hv.index.drop(spark, "products", "embedding")
     """
-    subject = IndexSubject.of(spark, table, builds=False, **place)
+    subject = IndexSubject.of(spark, table, **place)
     snapshot, found = subject.indexes(as_text(column, "column"))
     going = chosen(found, kind, metric)
     gone = [_described(index, snapshot) for index in going]

@@ -101,7 +101,7 @@ class IndexProblem:
 
 @known_arguments(IndexSource)
 def recall(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     *,
@@ -200,8 +200,7 @@ def verify(
     Segments of base files that Hudi has cleaned are ignored.
 
     Args:
-        spark: As for `create`; also `Settings` of `hudi_vector.options` for a table's path, or None for a path on this
-            machine.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: The vector column.
         kind: The kind of the index, if the column has several indexes.
@@ -220,7 +219,7 @@ def verify(
         >>> hv.index.verify(spark, "products", "embedding")
         []
     """
-    subject = IndexSubject.of(spark, table, builds=False, **place)
+    subject = IndexSubject.of(spark, table, **place)
     at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)

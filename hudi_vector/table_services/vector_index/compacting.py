@@ -46,8 +46,7 @@ def compact(
     segment of that generation is gone, a search scans the segment's base file and logs a warning; no answer changes.
 
     Args:
-        spark: As for `create`; also `Settings` of `hudi_vector.options` for a table's path, or None for a path on this
-            machine.
+        spark: As for `create`.
         table: The name or path of a Hudi table.
         column: The vector column.
         grace: Keep files that were needed within this time, because searches that began earlier may still read them.
@@ -68,7 +67,7 @@ def compact(
     window = parse_duration(grace) if isinstance(grace, str) else None
     if window is None:
         raise InvalidArgumentError(f"grace = {grace!r} is not allowed: give a duration such as '90s', '24h' or '7d'")
-    subject = IndexSubject.of(spark, table, builds=False, **place)
+    subject = IndexSubject.of(spark, table, **place)
     at = subject.place(column)
     index = the_index(at, kind, metric)
     storage = open_storage(index.folder, at.spec.options)

@@ -21,7 +21,7 @@ from hudi_vector.index.verified import verified
 from hudi_vector.kernels.metrics import metric_named
 from hudi_vector.query.opened.external import external_home, external_scan
 from hudi_vector.query.opened.request import spelled, vector_column
-from hudi_vector.read.spec import ScanSpec
+from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.storage import StorageOptions, normalise, open_storage, parallel, path_text, scheme_of
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -133,14 +133,12 @@ class IndexSubject:
         delta: Any = None,
         directory: Any = None,
         storage_options: Any = None,
-        builds: bool = True,
     ) -> IndexSubject:
         """Check everything that can be checked without reading the table, and return the subject.
 
-        For a table on this machine, a session is required only if the job `builds`, because executors then read the
-        table's files. Raise InvalidArgumentError unless exactly one of table, files and delta is given, or if files
-        have no directory, and InvalidTypeError if an argument is not a string or the storage settings are not a mapping
-        of strings.
+        Without a session, threads of this process read the files of a table, which is given by its path. Raise
+        InvalidArgumentError unless exactly one of table, files and delta is given, or if files have no directory, and
+        InvalidTypeError if an argument is not a string or the storage settings are not a mapping of strings.
         """
         settings = spark if isinstance(spark, options.Settings) else None
         spark = None if isinstance(spark, options.Settings) else spark
@@ -148,8 +146,6 @@ class IndexSubject:
         if sum(value is not None for value in (table, files, delta)) != 1:
             raise InvalidArgumentError("give exactly one of table, files and delta")
         if table is not None and spark is None:
-            if builds:
-                raise InvalidArgumentError("indexes of Hudi tables are looked after through Spark; give a session")
             locate_here(table, settings)
         files = list(files) if isinstance(files, Iterable) and not isinstance(files, str) else files
         _require_settings(storage_options)
@@ -205,7 +201,8 @@ class IndexSubject:
 
         `queries` has shape (m, d), and each query wants `k` rows. The index is used as `tuning` says.
         """
-        search = self._search_by_spark(index, k, tuning) if self.directory is None else _search(at, index, k, tuning)
+        by_spark = self.directory is None and self.spark is not None
+        search = self._search_by_spark(index, k, tuning) if by_spark else _search(at, index, k, tuning)
         search(queries[:1])  # warms up, so that one-time reads are not measured
         found, seconds = [], []
         for query in queries:
@@ -236,18 +233,10 @@ class IndexSubject:
         target = resolve_name(self.spark, self.table)
         target.table()
         search = checked_search(self.spark, target, name, None, k=1)
-        if not search.column.is_vector:
-            raise InvalidArgumentError(
-                f"column '{search.column.name}' of '{self.table}' is an array; an index is made of a VECTOR column, "
-                "whose dimension the table knows"
-            )
+        _require_vectors(search.column, self.table)
         plan = search.plan(search.column.dimension, {"hoodie.vector.search.mode": "exact"})
         assert plan is not None
-        reason = plan.snapshot.needs_spark
-        if reason is not None:
-            raise UnsupportedTableError(
-                f"'{self.table}' can have no index: only Spark can read its files, since {reason}"
-            )
+        _require_direct(plan.snapshot, self.table)
         homes = self._index_places(plan.spec.table_uri, plan.spec.column.name)
         return Place(plan.snapshot, plan.spec, homes, self._each(files_at_once(plan.snapshot)))
 
@@ -274,8 +263,12 @@ class IndexSubject:
     def _of_table_here(self, name: str) -> Place:
         """Return the table and a column of it, as the table's own schema describes it, without a session."""
         snapshot = self._snapshot_here()
+        _require_direct(snapshot, snapshot.source.name)
         column = vector_column(snapshot, name, snapshot.source.name, 0)
-        spec = ScanSpec(snapshot.source.uri, snapshot.schema, column, options=snapshot.source.options)
+        _require_vectors(column, snapshot.source.name)
+        has_keys = snapshot.config.populates_meta_fields
+        options = snapshot.source.options
+        spec = ScanSpec(snapshot.source.uri, snapshot.schema, column, has_keys=has_keys, options=options)
         homes = self._index_places(snapshot.source.uri, column.name)
         return Place(snapshot, spec, homes, self._each(files_at_once(snapshot)))
 
@@ -371,6 +364,23 @@ def chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> li
         kind_named(kind)
     wanted = None if metric is None else metric_named(metric)
     return [m for m in indexes if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
+
+
+def _require_vectors(column: VectorColumn, table: str) -> None:
+    """Raise InvalidArgumentError if a column does not declare the length of its vectors."""
+    if not column.is_vector:
+        raise InvalidArgumentError(
+            f"column '{column.name}' of '{table}' is an array; an index is made of a VECTOR column, whose dimension "
+            "the table knows"
+        )
+
+
+def _require_direct(snapshot: Snapshot, table: str) -> None:
+    """Raise UnsupportedTableError if only Spark can read the files of a table."""
+    if snapshot.needs_spark is not None:
+        raise UnsupportedTableError(
+            f"'{table}' can have no index: only Spark can read its files, since {snapshot.needs_spark}"
+        )
 
 
 def _require_settings(storage_options: Any) -> None:

@@ -18,7 +18,14 @@ from support.blob_states import DAY, BlobTable, blob, write_id
 from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
-from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, TableNotFoundError
+from hudi_vector.command.main import main
+from hudi_vector.errors import (
+    InvalidArgumentError,
+    InvalidOptionError,
+    InvalidTypeError,
+    TableNotFoundError,
+    UnknownColumnError,
+)
 from hudi_vector.index.build import Parameters, create_index
 from hudi_vector.index.locations import in_directory
 from hudi_vector.options import Settings
@@ -31,7 +38,7 @@ ROOT = Path(hv.__file__).parents[1]
 
 _RUN = """
 import json, sys
-from hudi_vector.cli import main
+from hudi_vector.command.main import main
 
 for arguments in json.loads(sys.argv[1]):
     print("code", main(arguments), flush=True)
@@ -111,11 +118,57 @@ def test_indexes_are_looked_after_without_spark(vectors: Path, tmp_path: Path) -
     assert not list(vectors.glob(".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments/*"))
 
 
+def test_indexes_are_made_and_measured_without_spark(vectors: Path, tmp_path: Path) -> None:
+    def index(command: str, *more: str) -> list[str]:
+        return ["index", command, str(vectors), "--column", "emb", *more]
+
+    refreshed, made, known, measured, short = ran(
+        tmp_path,
+        index("refresh", "--metric", "l2"),
+        index("create", "--metric", "cosine", "--kind", "ivf_flat", "--num-partitions", "4"),
+        index("build-if-missing", "--metric", "cosine"),
+        index("recall", "--metric", "cosine", "--sample", "9"),
+        index("recall", "--metric", "cosine", "--at-least", "1.1"),
+    )
+    codes = [code for code, _ in (refreshed, made, known, measured, short)]
+    assert codes == [0, 0, 0, 0, 1]
+    assert (refreshed[1][0]["segments_made"], refreshed[1][0]["rows"]) == (1, 120)
+    assert [(rows[0]["kind"], rows[0]["segments_made"]) for _, rows in (made, known)] == [
+        ("ivf_flat", 2),
+        ("ivf_flat", 0),
+    ]
+    assert measured[1][0]["recall"] > 0.5
+    with hv.open(str(vectors), column="emb") as opened:
+        hits = opened.search([1.0, 0, 0, 0], 9, columns=["id"])
+        assert hits.report.slices == {"index": 2}
+        assert hits.table == opened.search([1.0, 0, 0, 0], 9, columns=["id"], mode="exact").table
+    with pytest.raises(InvalidTypeError, match="a search needs a VECTOR"):
+        hv.index.create(None, str(vectors), "price")
+
+
 def test_a_damaged_index_is_found_without_spark(vectors: Path, tmp_path: Path) -> None:
     (segment,) = vectors.glob(".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments/*")
     segment.write_bytes(segment.read_bytes()[:-9])
     ((code, (row,)),) = ran(tmp_path, ["index", "verify", "--table", str(vectors), "--column", "emb"])
     assert (code, row["segment"]) == (1, segment.name)
+
+
+def test_columns_of_the_table_are_completed(vectors: Path) -> None:
+    def completed(last: str) -> list[str]:
+        words = ["hudi-vector", "search", str(vectors), "--columns", last]
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "_HUDI_VECTOR_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": "4",
+        }
+        command = [sys.executable, "-m", "hudi_vector"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed("") == ["id", "name", "price", "grp", "emb"]
+    assert completed("id,pr") == ["id,price"]
 
 
 def test_blobs_are_listed_and_tables_registered_without_spark(table: BlobTable, tmp_path: Path) -> None:
@@ -136,6 +189,34 @@ def test_blobs_are_listed_and_tables_registered_without_spark(table: BlobTable, 
     assert (code, row["path"], row["live_bytes"], row["references"], row["files"]) == (0, path, 5, 2, 1)
     assert entered == registered == (0, [{"table": other.uri}])
     assert left == (0, [])
+
+
+def test_single_blobs_are_read_without_spark(table: BlobTable, tmp_path: Path) -> None:
+    path = table.container(write_id(table.clock_ms, 1))
+    (table.path / path).write_bytes(b"0123456789")
+    instant = table.instant()
+    table.base("f1", instant, {1: blob(path, 2, 3), 2: blob(path, 5, 4)})
+    table.complete(instant, "commit")
+    get = ["blobs", "get", str(table.path)]
+    both, absent, wrong, no_blob, pair = ran(
+        tmp_path,
+        [*get, "2", "1", "--column", "IMG"],
+        [*get, "1", "9", "--column", "img"],
+        [*get, "1", "--column", "imgs"],
+        [*get, "1", "--column", "ts"],
+        [*get, '["1", "2"]', "--column", "img"],
+    )
+    values = {1: "MjM0", 2: "NTY3OA=="}
+    assert both == (0, [{"key": str(key), "bytes": 5 - 3 + key, "value": values[key]} for key in (2, 1)])
+    assert absent == (1, [{"key": "1", "bytes": 3, "value": values[1]}])
+    assert (wrong, no_blob, pair) == ((2, []), (2, []), (2, []))
+    assert main([*get, "2", "--column", "img", "--out", str(tmp_path / "two")]) == 0
+    assert (tmp_path / "two").read_bytes() == b"5678"
+    assert hv.blobs.get(None, table.path, [1, 2], "img") == {1: b"234", 2: b"5678"}
+    with pytest.raises(InvalidArgumentError, match="'photos' is found by a session only; give one, or a path"):
+        hv.blobs.get(Settings(), "photos", ["1"], "img")
+    with pytest.raises(UnknownColumnError, match="did you mean 'img'"):
+        hv.blobs.get(None, str(table.path), ["1"], "imgs")
 
 
 def test_without_a_session_a_table_is_a_path_on_this_machine(tmp_path: Path) -> None:
@@ -162,11 +243,12 @@ def photos(tmp_path: Path) -> tuple[BlobTable, str, str]:
 def test_the_cleaner_needs_no_spark(photos: tuple[BlobTable, str, str], tmp_path: Path) -> None:
     table, live, dead = photos
     given = ["--table", str(table.path)]
-    young, marked, explained, planned, cleaned, restored = ran(
+    young, marked, explained, for_good, planned, cleaned, restored = ran(
         tmp_path,
         ["mark-blobs", *given, "--conf", "hoodie.blob.clean.grace=90d"],
         ["mark-blobs", *given, "--conf", "spark.hoodie.blob.clean.grace=59d"],
         ["explain-blob", *given, "--path", live],
+        ["services", "clean", str(table.path), "--dry-run", "--no-trash"],
         ["clean-blobs", *given, "--dry-run", "--conf", "spark.driver.memory=4g"],
         ["clean-blobs", *given],
         ["restore-blobs", *given],
@@ -176,6 +258,7 @@ def test_the_cleaner_needs_no_spark(photos: tuple[BlobTable, str, str], tmp_path
     assert acts[0] == {live: "keep", dead: "keep"}
     assert acts[1] == {live: "keep", dead: "unneeded"}
     assert explained[1][0]["action"] == "kept"
+    assert {row["path"]: row["action"] for row in for_good[1]} == {live: "keep", dead: "delete"}
     assert acts[2] == acts[3] == {live: "keep", dead: "trash"}
     assert acts[4] == {dead: "restore"}
     assert (table.path / dead).exists()
@@ -186,7 +269,7 @@ def test_a_limit_of_the_settings_holds_without_spark(photos: tuple[BlobTable, st
     (tmp_path / "spark-defaults.conf").write_text("spark.hoodie.blob.clean.max.share  1\n")
     clean = ["clean-blobs", "--table", str(table.path)]
     ((refused, _),) = ran(tmp_path, clean, SPARK_CONF_DIR=str(tmp_path))
-    assert refused == 1
+    assert refused == 3
     assert (table.path / dead).exists()
     allowed = [*clean, "--conf", "hoodie.blob.clean.max.share=100"]
     ((code, _),) = ran(tmp_path, allowed, SPARK_CONF_DIR=str(tmp_path))
@@ -208,12 +291,14 @@ def test_a_table_on_an_object_store_is_cleaned_without_spark(
         )
         (tmp_path / "core-site.xml").write_text(f"<configuration>{named}</configuration>")
         given = ["--table", "s3a://lake/photos"]
-        listed, cleaned = ran(
+        described, listed, cleaned = ran(
             tmp_path,
+            ["table", "s3a://lake/photos"],
             ["list-containers", *given],
             ["clean-blobs", *given, "--grace", "0s", "--max-share", "100"],
             HADOOP_CONF_DIR=str(tmp_path),
         )
+    assert {"part": "blobs", "name": "files", "value": 2} in described[1]
     assert [(row["path"], row["live_bytes"]) for row in listed[1]] == [(live, 5), (dead, 0)]
     assert {row["path"]: row["action"] for row in cleaned[1]} == {live: "keep", dead: "trash"}
 
@@ -223,15 +308,22 @@ def test_spark_starts_for_executors_and_for_what_hudi_writes(
 ) -> None:
     """There is no Java, so each command ends where Spark would start."""
     table, _, dead = photos
+    of_custom_keys = {"hoodie.table.keygenerator.type": "CUSTOM"}
+    custom = BlobTable(tmp_path / "custom", table.clock_ms, properties=of_custom_keys)
+    instant = custom.instant()
+    custom.base("f1", instant, {1: blob("x")})
+    custom.complete(instant)
     clean = ["clean-blobs", "--table", str(table.path)]
     distributed = ["--conf", "hoodie.blob.clean.execution=distributed"]
     commands = [[*clean, "--run-hudi-clean"], [*clean, *distributed], [*clean, "--conf", "spark.master=yarn"]]
     commands.append(["clean-blobs", "--table", "photos"])
-    program = "import json, sys\nfrom hudi_vector.cli import main\nprint(*map(main, json.loads(sys.argv[1])))"
+    commands.append(["blobs", "get", str(custom.path), "1", "--column", "img"])
+    commands.append(["index", "create", str(table.path), "--column", "emb", "--conf", "spark.master=yarn"])
+    program = "import json, sys\nfrom hudi_vector.command.main import main\nprint(*map(main, json.loads(sys.argv[1])))"
     env = without_java(tmp_path, {"PATH": os.environ["PATH"]})
     command = [sys.executable, "-c", program, json.dumps(commands)]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1\n", 4)
+    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1 1 1\n", 6)
     assert (table.path / dead).exists()
 
 
@@ -293,3 +385,52 @@ def test_settings_come_from_the_files_that_a_session_reads(tmp_path: Path, monke
         site(hadoop, text)
         (spark / "spark-defaults.conf").unlink(missing_ok=True)
         assert settings_here({}) is None
+
+
+def test_a_table_is_searched_explained_and_described_without_spark(vectors: Path, tmp_path: Path) -> None:
+    with hv.open(str(vectors), column="emb") as opened:
+        query = opened.search([1.0, 0, 0, 0], 1, columns=["emb"], filter="id = 7").column("emb").to_pylist()[0]
+        expected = opened.search(query, 3, metric="l2", columns=["id"], filter="id <> 7 AND price < 2").to_pylist()
+        batch = opened.search_batch([query, [0.0, 0, 1, 0]], 2, columns=["id"]).to_pylist()
+    np.save(tmp_path / "q.npy", np.array([query, [0.0, 0, 1, 0]]))
+    (tmp_path / "q.json").write_text(json.dumps(query))
+    column = [str(vectors), "--column", "emb"]
+    (like, liked), (of_file, filed), (of_many, many), (described, facts), none, planned = ran(
+        tmp_path,
+        ["search", *column, "--like", "7", "-k", "3", "--metric", "l2", "--columns", "id", "--filter", "price < 2"],
+        ["search", *column, "--query-file", "q.json", "-k", "4", "--metric", "l2", "--columns", "id"],
+        ["search", *column, "--query-file", "q.npy", "-k", "2", "--columns", "id"],
+        ["table", str(vectors)],
+        ["search", *column, "--like", "no such key"],
+        ["explain", *column, "--like", "7", "--metric", "l2"],
+    )
+    assert (like, of_file, of_many, described, none) == (0, 0, 0, 0, (2, []))
+    assert liked == expected
+    assert planned[0] == 0
+    assert "ivf_sq8 for l2" in planned[1][0]["plan"]
+    assert [row["id"] for row in filed] == [7, *(row["id"] for row in expected)]
+    assert many == batch
+    told = {(row["part"], row["name"]): row["value"] for row in facts}
+    assert told["column", "emb"] == "VECTOR(4, FLOAT)"
+    assert (told["files", "file_slices"], told["timeline", "completed"]) == (2, 2)
+    assert told["index", "emb l2 ivf_sq8"] == "1 of 2 files"
+    assert told["files", "bytes"] == sum(file.stat().st_size for file in vectors.rglob("*.parquet"))
+
+
+def test_plain_columns_are_shown_and_plans_need_no_query(vectors: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    column = [str(vectors), "--column", "emb"]
+    assert main(["search", str(vectors), "--query", "1,0,0,0", "-k", "2"]) == 0  # by its only vector column
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split() == ["id", "name", "price", "grp", "_distance"]
+    assert err.startswith("hudi-vector: 2 rows by cosine at instant ")
+    assert main(["search", *column, "--query", "1,0,0,0", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["explain", *column, "--metric", "l2", "-k", "3"]) == 0
+    plan = capsys.readouterr().out
+    with hv.open(str(vectors), column="emb") as opened:
+        assert plan == hv.explain(opened.search, [1.0] * 4, 3, metric="l2") + "\n"
+    assert main(["search", *column]) == 2
+    assert capsys.readouterr().err == ("hudi-vector: give the vector to search for: --query, --query-file or --like\n")
+    assert main(["search", *column, "--query", "1,2"]) == 1
+    assert main(["search", *column, "--query", "1,2,3,4", "--as-of", "20200101000000000"]) == 1
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,1 @@
+"""The command ``hudi-vector``: arguments, rows and exit codes around the public functions."""
