@@ -132,4 +132,11 @@ def test_the_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    assert (tmp_path / "site" / "index.html").exists()
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) >= len(PAGES)
+    for page in pages:
+        text = re.sub(r"<(pre|code)\b.*?</\1>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for paragraph in re.findall(r"<p>(.*?)</p>", text, re.DOTALL):
+            assert not re.search(r"^\s*([-|]|\d+\.) |\]\(", paragraph, re.MULTILINE), (
+                f"{page.name} shows Markdown: {paragraph}"
+            )
