@@ -45,7 +45,10 @@ def test_the_table_of_packages_is_generated_from_the_rows_that_are_tested():
     named = re.findall(
         r"`([\w/]+\.py)(?::\w+)?(?:\.\w+)?`", page + (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     )
-    known = [str(path.relative_to(ROOT)) for path in [*ROOT.glob("hudi_vector/**/*.py"), *ROOT.glob("tests/**/*.py")]]
+    known = [
+        str(path.relative_to(ROOT))
+        for path in [*ROOT.glob("hudi_vector/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("docs/*.py")]
+    ]
     for name in named:
         assert any(path.endswith(f"/{name}") or path == name for path in known), name
 
@@ -140,3 +143,14 @@ def test_the_site_builds_without_a_warning(tmp_path):
             assert not re.search(r"^\s*([-|]|\d+\.) |\]\(", paragraph, re.MULTILINE), (
                 f"{page.name} shows Markdown: {paragraph}"
             )
+
+
+def test_errors_of_the_faq_are_said_by_the_package():
+    package = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("hudi_vector/**/*.py"))
+    said = re.sub(r'"\s*\n\s*f?"', "", package)
+    titles = re.findall(r"^### (.*)$", (ROOT / "docs" / "faq.md").read_text(encoding="utf-8"), re.MULTILINE)
+    quoted = [text for title in titles for text in re.findall(r'"([^"]+)"', title)]
+    assert len(quoted) >= 7
+    for text in quoted:
+        for part in re.split(r"…|'[^']*'", text):
+            assert part.strip(" ,.") in said, text
