@@ -3,7 +3,7 @@ SHELL  := bash
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-EXTRAS := demo,bench,test,lint
+EXTRAS := demo,bench,test,lint,docs
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Versions that pyenv or the PATH has, or paths of interpreters; one that is named here must be there.
@@ -70,8 +70,10 @@ format: setup ## Rewrite the code in the project's style
 bench: setup ## Time searches beside Hudi's own function and plain SQL, for the record in benchmarks/results
 	$(BIN)/python benchmarks/search.py --output bench-output
 
-docs: setup ## Write the generated pages of docs/
+docs: setup ## Write the generated pages and pictures of docs/, and build the site into build/site
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/charts.py
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## Remove everything the other targets made
 	rm -rf $(VENV) *.egg-info build dist demo-output bench-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \

@@ -38,12 +38,12 @@ Run = Mapping[str, Any]
 
 
 def options_page() -> str:
-    """The text of docs/options.md."""
+    """The text of docs/reference/options.md."""
     return PAGE + markdown()
 
 
 def differences_page() -> str:
-    """The text of docs/differences-from-hudi.md, out of the list that tests/conformance shows."""
+    """The text of docs/reference/differences-from-hudi.md, out of the list that tests/conformance shows."""
     return str(_support("differences").page())
 
 
@@ -443,7 +443,6 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         index_kinds,
         hybrid,
         codecs,
-        scale,
         object_store,
         object_store_builds,
         object_store_blobs,
@@ -451,9 +450,9 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
 }
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "options.md").write_text(options_page(), encoding="utf-8")
-    (ROOT / "docs" / "differences-from-hudi.md").write_text(differences_page(), encoding="utf-8")
-    architecture = ROOT / "docs" / "architecture.md"
+    (ROOT / "docs" / "reference" / "options.md").write_text(options_page(), encoding="utf-8")
+    (ROOT / "docs" / "reference" / "differences-from-hudi.md").write_text(differences_page(), encoding="utf-8")
+    architecture = ROOT / "docs" / "explanation" / "architecture.md"
     architecture.write_text(with_rooms(architecture.read_text(encoding="utf-8")), encoding="utf-8")
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in sorted((ROOT / "docs").rglob("*.md")):
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Every setting of this package, declared once.
 
 A setting is read from the SparkSession (``SET key = value`` or ``spark.conf``), or from the mapping a
-Spark-free caller passes. ``docs/options.md`` is generated from this list.
+Spark-free caller passes. ``docs/reference/options.md`` is generated from this list.
 """
 
 from __future__ import annotations
@@ -806,7 +806,7 @@ SEARCH: tuple[Option[int] | Option[str], ...] = tuple(
 
 
 def markdown(listed: Sequence[Option[int] | Option[str]] = ALL) -> str:
-    """Return a table of settings in Markdown, one row per setting, as in ``docs/options.md``.
+    """Return a table of settings in Markdown, one row per setting, as in ``docs/reference/options.md``.
 
     Example:
         >>> markdown().startswith("| Key |")

@@ -96,7 +96,7 @@ def vector_search(
         include_vector: Whether the searched column is returned when `columns` is not given.
         clash: The renaming of table columns whose names are taken: ``"prefix"`` for ``_hudi_search_id``, ``"suffix"``
             for ``id0``.
-        config: Settings for the execution of searches: see docs/streaming.md.
+        config: Settings for the execution of searches: see docs/how-to/stream.md.
         options: ``nprobes``, ``refine_factor`` and ``timeout``: see `JoinOptions`.
 
     Returns:

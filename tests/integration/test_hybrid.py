@@ -72,7 +72,7 @@ STREAMED = "number LONG, likes ARRAY<FLOAT>, terms MAP<STRING, FLOAT>"
 
 
 def test_rows_of_a_stream(spark, workspace):
-    """What docs/hybrid.md shows: each micro-batch is a query table, and sees the newest commit."""
+    """What docs/how-to/hybrid.md shows: each micro-batch is a query table, and sees the newest commit."""
     path, folder = str(tables.fresh_path(workspace, "hybrid_stream")), tables.fresh_path(workspace, "asking")
     folder.mkdir()
     how = {"datasource__write__table__type": "MERGE_ON_READ"}

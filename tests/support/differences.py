@@ -1,6 +1,6 @@
 """Where the functions of this package answer otherwise than Hudi 1.2's own: `tests/conformance` asks both, docs lists it.
 
-The page docs/differences-from-hudi.md is written from this list by `make docs`, and the tests show each line of it.
+The page docs/reference/differences-from-hudi.md is written from this list by `make docs`, and the tests show each line of it.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ VECTOR_SEARCH = (
         f"SELECT id FROM {{f}}('conform_same', 'v', {Q}, 2)",
         Any(2),
         Rows([("a",), ("b",)]),
-        "The answer to a query is the same each time: rows come in [a documented order](functions.md#hudi_vector_search).",
+        "The answer to a query is the same each time: rows come in [a documented order](sql.md#hudi_vector_search).",
     ),
 )
 
@@ -278,7 +278,7 @@ words of errors differ: every error here says what was given, what is allowed an
 
 
 def page() -> str:
-    """The text of docs/differences-from-hudi.md."""
+    """The text of docs/reference/differences-from-hudi.md."""
     lines = [_HEAD]
     for title, differences in (("Vector search", VECTOR_SEARCH), ("Blobs", READ_BLOB)):
         lines.append(f"## {title}\n\n| | Hudi 1.2.0 | here | why |\n| --- | --- | --- | --- |\n")

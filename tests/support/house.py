@@ -1,6 +1,6 @@
 """The house: its packages, the half that each belongs to, and what each may import. One row a package.
 
-`tests/unit/test_rooms.py` holds the code against these rows, and ``make docs`` makes the table of docs/architecture.md of
+`tests/unit/test_rooms.py` holds the code against these rows, and ``make docs`` makes the table of docs/explanation/architecture.md of
 them. A package is written as below ``hudi_vector``; a module that lies at the top stands for itself.
 """
 
@@ -234,7 +234,7 @@ def circles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def page() -> str:
-    """The table of docs/architecture.md."""
+    """The table of docs/explanation/architecture.md."""
     lines = ["| package | half | duty | imports |", "| --- | --- | --- | --- |"]
     for room in ROOMS:
         shown = ", ".join(f"`{name}`" for name in room.imports.split() if name != "errors")

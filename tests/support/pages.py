@@ -7,6 +7,7 @@ import contextlib
 import io
 import re
 import shlex
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,28 +16,33 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _EXCUSE = re.compile(r"^<!-- not run: (.+) -->$")
 _STATEMENT_END = re.compile(r";[ \t]*(?:--[^\n]*)?(?:\n|$)")
 _EXIT = re.compile(r"#.*\bexit code (\d)")
 _ID = re.compile(r"\b\d{17}_[0-9a-f]{12}\b")
+_ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s")
 _LANGUAGES = {"python": "python", "sql": "sql", "sh": "shell", "bash": "shell"}
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: where it begins, what it is written in, and why it is not run, if it is not."""
+    """A fenced block: where it begins, what it is written in, why it is not run, if it is not, and what it prints.
+
+    What it prints is the block of text that follows it, with nothing but blank lines between.
+    """
 
     page: Path
     line: int
     language: str
     text: str
     excuse: str | None
+    shown: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.page.name}:{self.line}"
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -51,9 +57,34 @@ def blocks(page: Path) -> Iterator[Block]:
         end = next(i for i in range(at + 1, len(lines)) if lines[i].strip() == "```")
         excuse = _EXCUSE.match(lines[at - 1].strip()) if at else None
         if fence[1] in _LANGUAGES:
-            body = "\n".join(lines[at + 1 : end])
-            yield Block(page, at + 2, _LANGUAGES[fence[1]], body, excuse[1] if excuse else None)
+            body = textwrap.dedent("\n".join(lines[at + 1 : end]))
+            shown = _shown(lines, end + 1)
+            yield Block(page, at + 2, _LANGUAGES[fence[1]], body, excuse[1] if excuse else None, shown)
         at = end + 1
+
+
+def _shown(lines: list[str], at: int) -> str | None:
+    """The block of text that begins at a line or after blank ones."""
+    while at < len(lines) and not lines[at].strip():
+        at += 1
+    if at == len(lines) or lines[at].strip() != "```text":
+        return None
+    end = next(i for i in range(at + 1, len(lines)) if lines[i].strip() == "```")
+    return textwrap.dedent("\n".join(lines[at + 1 : end])).strip()
+
+
+def paragraphs(page: Path) -> Iterator[tuple[int, str]]:
+    """The paragraphs and list items of a page, each with its line; tables, code and comments are none."""
+    begun, words, in_code = 0, "", False
+    for number, line in enumerate([*page.read_text(encoding="utf-8").splitlines(), ""], 1):
+        fence = line.strip().startswith("```")
+        ends = in_code or fence or not line.strip() or line.lstrip().startswith(("|", "#", "<!--", "!["))
+        if words and (ends or _ITEM.match(line)):
+            yield begun, words
+            words = ""
+        if not ends:
+            begun, words = (begun, f"{words} {line.strip()}") if words else (number, line.strip())
+        in_code ^= fence
 
 
 @dataclass
@@ -86,8 +117,11 @@ class PageRun:
     def _python(self, block: Block, text: str) -> None:
         tree = ast.parse(text, filename=str(block.page))
         ast.increment_lineno(tree, block.line - 1)
-        with contextlib.redirect_stdout(io.StringIO()):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
             exec(compile(tree, str(block.page), "exec"), self.namespace)
+        if block.shown is not None:
+            assert printed.getvalue().strip() == block.shown, f"it prints\n{printed.getvalue()}"
 
     def _sql(self, text: str) -> None:
         for statement in filter(str.strip, _STATEMENT_END.split(text)):

@@ -12,7 +12,7 @@ import pytest
 from support.loaded import module
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(ROOT.glob("docs/*.md"))
+PAGES = sorted(ROOT.glob("docs/**/*.md"))
 RUNS = sorted(ROOT.glob("benchmarks/results/*.json"))
 
 

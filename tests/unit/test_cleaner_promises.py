@@ -112,7 +112,7 @@ PROMISES = {
         "unit/test_sweep.py::test_a_run_takes_the_oldest_and_the_rest_waits",
         "unit/test_managed_roots.py::test_the_share_counts_them_too",
     ],
-    "what stops it, by the table in docs/services.md": [
+    "what stops it, by the table in docs/explanation/cleaner.md": [
         "unit/test_sweep.py::test_too_much_at_once_is_refused",
         "unit/test_sweep.py::test_a_run_takes_the_oldest_and_the_rest_waits",
         "unit/test_service_lease.py::test_a_second_run_is_told_who_holds_it_until_when",

@@ -1,4 +1,4 @@
-"""docs/index-format.md is enough to read an index: here it is read with pyarrow, numpy and json alone."""
+"""docs/reference/index-format.md is enough to read an index: here it is read with pyarrow, numpy and json alone."""
 
 from __future__ import annotations
 

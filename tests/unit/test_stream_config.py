@@ -86,5 +86,5 @@ def test_no_two_keys_have_one_name():
 
 
 def test_the_documentation_lists_every_key():
-    page = Path(__file__).parents[2] / "docs" / "streaming.md"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "stream.md"
     assert options.markdown(KEYS) in page.read_text(encoding="utf-8")
