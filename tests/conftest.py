@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 # A process for each core tests already. The threads of numpy and faiss would wait for each other by going round in
 # circles, which takes three quarters of the time of tests of the index. Numpy reads this once: when it is imported.
@@ -31,7 +32,20 @@ settings.load_profile("project")
 
 SOAK = Soak.told()
 
+BEGUN = time.monotonic()
+
 collect_ignore_glob: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--within", type=float, metavar="SECONDS", help="skip tests that would begin later than this")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    seconds = item.config.getoption("--within")
+    if seconds is not None and time.monotonic() - BEGUN > seconds:
+        pytest.skip(f"--within {seconds:.0f} seconds were over; `make test` runs all tests")
 
 
 @pytest.hookimpl(tryfirst=True)
