@@ -30,7 +30,7 @@ def test_a_changed_test_is_the_nearest_of_all() -> None:
 
 def test_public_names_and_helpers_of_tests_lead_to_tests() -> None:
     assert _near("hudi_vector/session.py")[1] == "test_session.py"  # it only says hv.configure and hv.register
-    assert "test_object_store.py" in _near("tests/support/servers.py")
+    assert "test_mark_object_store.py" in _near("tests/support/servers.py")
 
 
 def test_a_file_that_is_no_module_concerns_the_tests_that_name_it() -> None:
