@@ -18,7 +18,7 @@ HISTORIES_two  := tests/integration/test_clean_histories.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: api hooks release-check setup-demo test-quick wheel
+.PHONY: api hooks release-check report-test setup-demo test-quick wheel
 .PHONY: help setup demo test test-vectors test-blobs docs-test test-pythons soak lint format bench docs clean
 
 help: ## List the targets
@@ -61,6 +61,12 @@ test-blobs: $(VENV)/spark.jsa ## Run the tests of blobs and services, and those 
 
 docs-test: $(VENV)/spark.jsa ## Run every code block of README and docs/, and every example of a docstring
 	$(PYTEST) tests/docs tests/unit/test_docs.py
+
+report-test: setup ## Look at the maintenance report in Chromium, installed where there is none, and draw the pictures of docs/
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		$$(test $$(id -u) = 0 || echo sudo) apt-get install --yes chromium
+	$(BIN)/python tests/support/report_page.py docs/pictures
+	$(BIN)/python -m pytest tests/unit/test_maintenance_page.py
 
 test-pythons: ## Install the plain package in fresh environments and try it, under each of PYTHONS="3.10 3.11 3.12 3.13"
 	$(PYTHON) tests/smoke/pythons.py $(PYTHONS)
