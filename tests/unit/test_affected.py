@@ -87,7 +87,7 @@ def test_without_a_commit_to_compare_with_one_sentence_says_so(repository: Path)
 
 
 def test_tests_that_would_begin_too_late_are_skipped_and_say_so() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "--within", "0", "tests/unit/test_trash.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "--until", "0", "tests/unit/test_trash.py"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "--within 0 seconds were over; `make test` runs all tests" in ran.stdout
+    assert "the time that --until gives was over; `make test` runs all tests" in ran.stdout
     assert " passed" not in ran.stdout
