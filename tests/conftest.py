@@ -36,7 +36,9 @@ collect_ignore_glob: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--until", type=float, metavar="TIME", help="skip tests that would begin later, in seconds since 1970")
+    parser.addoption(
+        "--until", type=float, metavar="TIME", help="skip tests that would begin later, in seconds since 1970"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
