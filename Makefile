@@ -18,16 +18,21 @@ HISTORIES_two  := tests/integration/test_clean_histories.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
+.PHONY: api hooks release-check report-test setup-demo test-quick wheel
 .PHONY: help setup demo test test-vectors test-blobs docs-test test-pythons soak lint format bench docs clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.ready: pyproject.toml
+# What the demo needs, which is little more than the package; the extras are added to it.
+$(VENV)/.demo: pyproject.toml
 	@command -v java >/dev/null || { echo "Java 17 is needed and no 'java' was found on the PATH."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[demo]"
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]"
 	@touch $@
 
 # Each JVM of the tests starts from Spark's classes as one JVM read them.
@@ -36,11 +41,17 @@ $(VENV)/spark.jsa: $(VENV)/.ready tests/support/archive.py tests/support/quick.p
 
 setup: $(VENV)/.ready ## Make the virtual environment and install the package with all extras
 
-demo: setup ## Search a real table of handwritten digits, and draw the neighbours
+setup-demo: $(VENV)/.demo ## Make the virtual environment with what the demo needs, and no tools for tests
+
+demo: setup-demo ## Search a real table of handwritten digits, and draw the neighbours
 	$(BIN)/python docs/demo.py --output demo-output
 
 test: $(VENV)/spark.jsa ## Run all tests, on two cores: two processes take files with a SparkSession first, a third only those without
 	$(PYTEST) tests/integration tests/programs tests/conformance tests/docs tests/properties tests/unit
+
+test-quick: $(VENV)/.ready ## Run the unit tests of what changed since SINCE=main, on main since the last commit, the nearest first; none begins after 40 seconds
+	@end=$$(($$(date +%s) + 40)); tests=$$($(BIN)/python tests/support/affected.py $(SINCE)) || exit 1; \
+		test -z "$$tests" || $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --until $$end $$tests
 
 test-vectors: $(VENV)/spark.jsa ## Run the tests of searches, indexes, joins and streams, and those of the shared ground
 	$(PYTEST) $$($(BIN)/python tests/support/halves.py vectors)
@@ -50,6 +61,12 @@ test-blobs: $(VENV)/spark.jsa ## Run the tests of blobs and services, and those 
 
 docs-test: $(VENV)/spark.jsa ## Run every code block of README and docs/, and every example of a docstring
 	$(PYTEST) tests/docs tests/unit/test_docs.py
+
+report-test: setup ## Look at the maintenance report in Chromium, installed where there is none, and draw the pictures of docs/
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		$$(test $$(id -u) = 0 || echo sudo) apt-get install --yes chromium
+	$(BIN)/python tests/support/report_page.py docs/pictures
+	$(BIN)/python -m pytest tests/unit/test_maintenance_page.py
 
 test-pythons: ## Install the plain package in fresh environments and try it, under each of PYTHONS="3.10 3.11 3.12 3.13"
 	$(PYTHON) tests/smoke/pythons.py $(PYTHONS)
@@ -75,7 +92,19 @@ docs: setup ## Write the generated pages and pictures of docs/, and build the si
 	$(BIN)/python docs/charts.py
 	$(BIN)/python -m mkdocs build --strict --quiet
 
+api: setup ## Record the public interface in tests/fixtures/public-api.txt
+	$(BIN)/python tests/support/public_api.py
+
+hooks: setup ## Run the linters at each commit of git, through pre-commit
+	$(BIN)/pre-commit install
+
+wheel: setup ## Build the sdist and the wheel into dist/, and try each in an empty environment
+	$(BIN)/python tests/smoke/release.py --unreleased
+
+release-check: setup ## The same, and whether version, changelog and commit are those of a release
+	$(BIN)/python tests/smoke/release.py
+
 clean: ## Remove everything the other targets made
-	rm -rf $(VENV) *.egg-info build dist demo-output bench-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) *.egg-info build dist *-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 # A process for each core tests already. The threads of numpy and faiss would wait for each other by going round in
 # circles, which takes three quarters of the time of tests of the index. Numpy reads this once: when it is imported.
@@ -32,6 +33,19 @@ settings.load_profile("project")
 SOAK = Soak.told()
 
 collect_ignore_glob: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--until", type=float, metavar="TIME", help="skip tests that would begin later, in seconds since 1970"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    end = item.config.getoption("--until")
+    if end is not None and time.time() > end:
+        pytest.skip("the time that --until gives was over; `make test` runs all tests")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -74,7 +74,7 @@ def services() -> None:
     "--step", "steps", "NAME", f"run this now, due or not: {', '.join(_STEPS)}",
     absent=None, shell_complete=among(lambda: _STEPS),
 )  # fmt: skip
-@text("--report", "FILE.html", "draw the table's blobs over time")
+@text("--report", "FILE.html", "draw a page about the table")
 @click.option("--assume-single-writer", is_flag=True, default=None, help="promise that no one else writes meanwhile")
 @other_tables
 def _maintain(steps: tuple[str, ...] | None, **given: Any) -> int:

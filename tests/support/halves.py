@@ -95,7 +95,7 @@ BLOBS = (
     "unit/test_forget.py",
     "unit/test_guards.py",
     "unit/test_kept_*.py",
-    "unit/test_maintenance.py",
+    "unit/test_maintenance*.py",
     "unit/test_managed_roots.py",
     "unit/test_mark*.py",
     "unit/test_registry.py",

@@ -114,7 +114,8 @@ def maintain(
         table: The name or path of a Hudi table.
         steps: Run exactly these steps now, whether they are due or not; by default the steps that are due.
         dry_run: Whether to only report what would happen; nothing is added to the history.
-        report: A local file for the report: an HTML page with the table's blobs over time, which needs no network.
+        report: A local file for the report: an HTML page with the table's blobs and vector indexes over time, the last
+            runs, and what to do about steps that were refused. It needs no network.
         other_tables: The paths of tables that may refer to this table's blobs, as for `clean_blobs`.
         assume_single_writer: As for `compact_blobs`, for the steps ``cluster`` and ``compact_blobs``;
             ``hoodie.blob.maintain.assume.single.writer`` by default.

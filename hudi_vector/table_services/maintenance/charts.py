@@ -1,46 +1,41 @@
-"""Line charts over time as SVG text, with scales and a legend, and without external resources."""
+"""Line charts over time for HTML pages: texts are HTML, so that they keep their size where the page is narrow."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from html import escape
+from itertools import pairwise
 
-__all__ = ["Chart", "bytes_text", "day_text", "number_text"]
+from hudi_vector.table_services.maintenance.quantities import Quantity, day_text
 
-_WIDTH, _HEIGHT = 720, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 30, 30
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_LINES = 4  # steps of the vertical scale
+__all__ = ["CHART_STYLE", "Chart"]
 
+CHART_STYLE = """
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 28em), 1fr)); gap: 2em 3em;
+  align-items: end; margin: 1.2em 0; }
+figure { margin: 0; min-width: 0; display: grid; grid-template-columns: auto minmax(0, 1fr); gap: .5em .6em; }
+figcaption { grid-column: 1 / 3; display: flex; flex-wrap: wrap; gap: 0 1.2em; font-weight: 600; }
+figcaption span { font-weight: 400; white-space: nowrap; }
+figcaption span::before { content: ""; display: inline-block; width: 1.2em; margin-right: .4em; vertical-align: middle;
+  border-top: 3px solid var(--line); }
+figcaption span.second::before { border-top-style: dashed; }
+figcaption span.third::before { border-top-style: dotted; }
+.scale { display: flex; flex-direction: column; justify-content: space-between; text-align: right; margin: -.7em 0; }
+.scale, .ends { font-size: 12px; color: var(--quiet); white-space: nowrap; }
+.ends { grid-column: 2; display: flex; justify-content: space-between; }
+svg { width: 100%; height: 180px; overflow: visible; }
+.grid { stroke: var(--edge); }
+.points { stroke: var(--line); fill: var(--line); stroke-width: 2; }
+.points.second line { stroke-dasharray: 6 4; }
+.points.third line { stroke-dasharray: 2 4; }
+.first { --line: var(--first); }
+.second { --line: var(--second); }
+.third { --line: var(--third); }
+"""
+"""The rules of style of charts, and of an element of class ``charts`` around them. The page sets the colours."""
 
-def bytes_text(number: float) -> str:
-    """Return a number of bytes as text with a binary unit.
-
-    Example:
-        >>> bytes_text(0), bytes_text(1536), bytes_text(3 << 30)
-        ('0 B', '1.5 KiB', '3 GiB')
-    """
-    power = min(int(math.log(number, 1024) + 1e-9), len(_UNITS) - 1) if number >= 1 else 0
-    value = number / 1024**power
-    return f"{value:.0f} {_UNITS[power]}" if value >= 100 else f"{value:.3g} {_UNITS[power]}"
-
-
-def number_text(number: float) -> str:
-    """Return a count as text: rounded, with commas."""
-    return f"{number:,.0f}"
-
-
-def day_text(at_ms: int) -> str:
-    """Return a time (milliseconds since 1970) as text with date and minutes, in UTC.
-
-    Example:
-        >>> day_text(0)
-        '1970-01-01 00:00'
-    """
-    return f"{datetime.fromtimestamp(at_ms / 1000, timezone.utc):%Y-%m-%d %H:%M}"
+_CLASSES = ("first", "second", "third")
 
 
 @dataclass(frozen=True)
@@ -49,67 +44,52 @@ class Chart:
 
     Attributes:
         title: The title of the chart.
-        at_ms: The time of each value, milliseconds since 1970, ascending; at least one.
-        lines: The values of each line, by the name of the line.
-        colours: The colour of each line, by the name of the line.
-        is_bytes: Whether the values are bytes; otherwise they are counts.
+        quantity: What the values are: their unit, and the steps of the scale.
+        at_ms: The time of each value, milliseconds since 1970, ascending; two at least.
+        lines: The values of each line, by the name of the line; three lines at most.
     """
 
     title: str
+    quantity: Quantity
     at_ms: Sequence[int]
-    lines: Mapping[str, Sequence[int]]
-    colours: Mapping[str, str]
-    is_bytes: bool = True
+    lines: Mapping[str, Sequence[float]]
 
-    def svg(self) -> str:
-        """Return the chart as an SVG element for an HTML page; each value has a tooltip."""
-        parts = [
-            f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(self.title)}">',
-            f'<text class="title" x="{_LEFT}" y="14">{escape(self.title)}</text>',
-            *self._scale(),
-            *self._legend(),
-        ]
-        for name, values in self.lines.items():
-            colour = self.colours[name]
-            points = [(self._x(at), self._y(value)) for at, value in zip(self.at_ms, values, strict=True)]
-            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+    def html(self) -> str:
+        """Return the chart as a figure of HTML, whose caption has the newest values; each value has a tooltip."""
+        values = [value for line in self.lines.values() for value in line]
+        scale = self.quantity.scale(min(values), max(values))
+        named = len(self.lines) > 1
+        newest = "".join(
+            f'<span class="{place}">{escape(f"{name} " * named + self.quantity.text(line[-1]))}</span>'
+            for place, (name, line) in zip(_CLASSES, self.lines.items(), strict=False)
+        )
+        texts = "".join(f"<span>{escape(self.quantity.scale_text(each, scale[-1]))}</span>" for each in reversed(scale))
+        ends = "".join(f"<time>{day_text(at)}</time>" for at in (self.at_ms[0], self.at_ms[-1]))
+        return (
+            f"<figure><figcaption>{escape(self.title)}{newest}</figcaption>\n"
+            f'<div class="scale">{texts}</div>\n{self._svg(scale)}\n<div class="ends">{ends}</div></figure>'
+        )
+
+    def _svg(self, scale: Sequence[float]) -> str:
+        """Return the lines and points alone; places are in percent of the frame."""
+        low, high = scale[0], scale[-1]
+        parts = [f'<svg role="img" aria-label="{escape(self.title)}">']
+        for value in scale:
+            y = _percent(high - value, high - low)
+            parts.append(f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
+        for place, (name, values) in zip(_CLASSES, self.lines.items(), strict=False):
+            points = [
+                (_percent(at - self.at_ms[0], self.at_ms[-1] - self.at_ms[0]), _percent(high - value, high - low))
+                for at, value in zip(self.at_ms, values, strict=True)
+            ]
+            parts.append(f'<g class="points {place}">')
+            parts += [f'<line x1="{x}" y1="{y}" x2="{to_x}" y2="{to_y}"/>' for (x, y), (to_x, to_y) in pairwise(points)]
             for (x, y), at, value in zip(points, self.at_ms, values, strict=True):
-                said = escape(f"{day_text(at)}: {name} {self._text(value)}")
-                parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"><title>{said}</title></circle>')
+                said = escape(f"{day_text(at)}: {name} {self.quantity.text(value)}")
+                parts.append(f'<circle cx="{x}" cy="{y}" r="3"><title>{said}</title></circle>')
+            parts.append("</g>")
         return "\n".join([*parts, "</svg>"])
 
-    def _text(self, value: float) -> str:
-        return bytes_text(value) if self.is_bytes else number_text(value)
 
-    @property
-    def _most(self) -> int:
-        return max(1, *(max(values) for values in self.lines.values()), 0)
-
-    def _x(self, at_ms: int) -> float:
-        first, last = self.at_ms[0], self.at_ms[-1]
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * ((at_ms - first) / (last - first) if last > first else 0.5)
-
-    def _y(self, value: float) -> float:
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * value / self._most
-
-    def _scale(self) -> list[str]:
-        parts = []
-        steps = _LINES if self._most >= _LINES else self._most
-        for step in range(steps + 1):
-            value = self._most * step / steps
-            y = self._y(value)
-            parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{self._text(value)}</text>')
-        ends = {"start": self.at_ms[0], "end": self.at_ms[-1]} if self.at_ms[0] < self.at_ms[-1] else {}
-        for anchor, at in (ends or {"middle": self.at_ms[0]}).items():
-            parts.append(f'<text x="{self._x(at):.1f}" y="{_HEIGHT - 8}" text-anchor="{anchor}">{day_text(at)}</text>')
-        return parts
-
-    def _legend(self) -> list[str]:
-        parts, x = [], float(_WIDTH - _RIGHT)
-        for name in reversed(list(self.lines)):
-            x -= 7.5 * len(name) + 22
-            parts.append(f'<rect x="{x:.0f}" y="5" width="10" height="10" fill="{self.colours[name]}"/>')
-            parts.append(f'<text x="{x + 14:.0f}" y="14">{escape(name)}</text>')
-        return parts
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole if whole else 50:.2f}%"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +93,15 @@ class Figures:
         names = ("blobs", "inline", "managed", "external", "dead", "dangling")
         sums = {name: sum(getattr(column, name) for column in self.columns) for name in names}
         return ColumnFigures("", **sums)
+
+    def lines(self) -> Iterator[str]:
+        """Yield a sentence about blobs, if there are any, and one about each index, without line ends."""
+        whole = self.whole
+        if self.columns or self.trash_files:
+            sizes = f"{whole.live} bytes live, {whole.dead} bytes dead, {self.trash} bytes in the trash"
+            yield f"{sizes}, {whole.dangling} dangling"
+        for index in self.indexes:
+            yield f"{index.covered} of {index.files} base files covered by the index {index.name}"
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Figures:

@@ -181,9 +181,7 @@ def _look_after_indexes(job: Job) -> Outcome:
 
 def _measure(job: Job) -> Outcome:
     figures = measure(job.spark, job.table)
-    whole = figures.whole
-    text = f"{whole.live} bytes live, {whole.dead} dead, {figures.trash} in the trash, {whole.dangling} dangling"
-    return Outcome(DONE, text, figures)
+    return Outcome(DONE, "; ".join(figures.lines()) or "neither blobs nor vector indexes", figures)
 
 
 STEPS: Sequence[Step] = (
