@@ -60,6 +60,7 @@ arguments                   ground   errors
 workers                     ground   errors
 executors                   ground   errors read storage table workers
 jars                        ground   errors
+quiet                       ground   jars spark.catalyst
 kernels                     ground   errors kernels.metrics
 kernels.metrics             ground   errors kernels
 storage                     ground   errors options storage.credentials
@@ -153,7 +154,7 @@ table_services.maintenance  both     arguments blobs errors options spark.blobs 
                                      table_services.cleaning table_services.clustering table_services.compaction
                                      table_services.plans table_services.trash table_services.vector_index
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
-session                     both     arguments errors jars spark.catalyst sql
+sessions                    both     arguments errors jars quiet spark.catalyst sql
 cli                         both     errors jars options spark.catalyst table_services table_services.cleaning
                                      table_services.clustering table_services.erasure table_services.maintenance
                                      table_services.plans version
