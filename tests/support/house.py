@@ -91,6 +91,7 @@ query.hybrid                vectors  arguments errors index.calibration kernels 
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
                                      schema table
 query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance read
+                                     read.parquet
                                      read.predicate storage table
 query.changes               vectors  errors query.opened read table
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -30,11 +31,13 @@ from hudi_vector.query.merge import Winners
 from hudi_vector.query.opened.external import external_indexes
 from hudi_vector.query.opened.frames import one_partition
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots, SnapshotSource
-from hudi_vector.query.opened.request import Asked, Found, as_queries, spelled, vector_column
+from hudi_vector.query.opened.request import Asked, Found, as_queries, require_readable, spelled, vector_column
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
-from hudi_vector.read.spec import ScanSpec
+from hudi_vector.read.lance import LanceSlice
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
 from hudi_vector.storage.parallel import counted, set_parallelism
 from hudi_vector.table.instants import parse_as_of
@@ -175,6 +178,34 @@ class VectorTable:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
+    def __len__(self) -> int:
+        """Return the number of rows, from the files' footers; log files are merged for it."""
+        snapshot = self._snapshot(self._as_of)
+        for gone in self._left_out(None):
+            snapshot = without_deleted(snapshot, gone)
+        dimension = vector_column(snapshot, self.column, self.name, 1).dimension
+        asked = self._asked(np.zeros((1, dimension)), 1, "l2", None, None, None, Tuning("exact"))
+        plan, counts = asked.plan(snapshot, ()), ScanCounts()
+        require_readable(plan)
+        for access in plan.slices:
+            reader = open_slice(access, plan.spec, keep=True)
+            if isinstance(reader, (ParquetSlice, LanceSlice)):
+                reader.allowed(counts)
+            else:
+                deque(reader.blocks(counts), maxlen=0)
+        return counts.rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the table, with Hudi's own, and their Arrow types.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     "title" in t.schema.names
+            True
+        """
+        return self._snapshot(self._as_of).schema
+
     def close(self) -> None:
         """Forget the snapshots; the process's cache drops the table's data when it needs the room.
 
@@ -224,8 +255,7 @@ class VectorTable:
         def answer(snapshot: Snapshot) -> str:
             for gone in left_out:
                 snapshot = without_deleted(snapshot, gone)
-            if wanted is not None:
-                self._names(snapshot, wanted)
+            self._names(snapshot, wanted)
             return described(asked.plan(snapshot, self._known_indexes(snapshot, tuning)))
 
         return self._snapshots().answer(asked.as_of, answer)
@@ -254,8 +284,8 @@ class VectorTable:
             k: The number of rows, 1 to 100,000.
             metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
             filter: A condition over the table's columns, applied before distances.
-            columns: The columns to return, ``"*"`` for all except the searched column; by default none, but the place
-                of each row.
+            columns: The columns to return in addition to ``_distance``; by default, and for ``"*"``, all except the
+                searched one and Hudi's own, whose names begin with ``_hoodie_``. ``[]`` reads no column.
             mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one if the answer stays exact or a recall
                 target below 1 is set; ``"approximate"`` uses one even if rows may be missed.
             recall_target: The share of the true nearest rows to find on average, for example 0.95.
@@ -267,8 +297,7 @@ class VectorTable:
             options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
         Returns:
-            The rows, ascending by distance: ``columns`` and ``_distance``, or ``file_path``, ``row_index`` and
-            ``_distance``. The place of a row that was merged from log files is NULL.
+            The rows, ascending by ``_distance``. `refs` of them are their places, of which `fetch_rows` reads columns.
 
         Raises:
             InvalidArgumentError: An argument is not allowed.
@@ -342,7 +371,7 @@ class VectorTable:
 
         Args:
             refs: Pairs of file and row number, as `SearchHits.refs` returns them, in any order; pairs may repeat.
-            columns: The columns; by default all except the searched column.
+            columns: The columns; by default all except the searched one and Hudi's own, as for `search`.
 
         Returns:
             A row for each pair, in the caller's order.
@@ -360,8 +389,7 @@ class VectorTable:
         pairs = _pairs(refs)
         snapshot = self._snapshot(self._as_of)
         schema, wanted = snapshot.schema, checked_names(columns)
-        searched = spelled(self.column, schema, self.name)
-        names = [n for n in schema.names if n != searched] if wanted is None else list(dict.fromkeys(wanted))
+        names = self._usual(snapshot) if wanted is None else list(dict.fromkeys(wanted))
         spec = ScanSpec(
             table_uri=snapshot.source.uri,
             schema=schema,
@@ -436,7 +464,7 @@ class VectorTable:
             snapshot = chosen
             for gone in left_out:
                 snapshot = without_deleted(snapshot, gone)
-            names = None if wanted is None else self._names(snapshot, wanted)
+            names = self._names(snapshot, wanted)
             if len(vectors):
                 return _hits(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, len(vectors), batch)
             dimension = vector_column(snapshot, self.column, self.name, 1).dimension
@@ -482,19 +510,24 @@ class VectorTable:
         directory = external_directory(self._options)
         return [] if directory is None else external_indexes(snapshot, name, directory)
 
-    def _names(self, snapshot: Snapshot, wanted: tuple[str, ...]) -> list[str]:
-        """Return the columns to read, as the table spells them.
+    def _usual(self, snapshot: Snapshot) -> list[str]:
+        """Return the columns that are read where none are named: all except the searched one and Hudi's own."""
+        searched = spelled(self.column, snapshot.schema, self.name)
+        return [name for name in snapshot.schema.names if name != searched and not name.startswith("_hoodie_")]
 
-        Raises InvalidArgumentError if the table has a column with a name that the search adds.
+    def _names(self, snapshot: Snapshot, wanted: tuple[str, ...] | None) -> list[str]:
+        """Return the columns to read, as the table spells them; None means those of `_usual`.
+
+        Raises InvalidArgumentError if one of them has a name that the search adds.
         """
         added = (_DISTANCE, _QUERY)
+        asked = ("*",) if wanted is None else wanted
+        named = [name for one in asked for name in (self._usual(snapshot) if one == "*" else [one])]
         taken = next((name for name in snapshot.schema.names if name.lower() in added), None)
-        if taken is not None:
+        if taken is not None and taken.lower() in map(str.lower, named):
             raise InvalidArgumentError(
-                f"'{self.name}' has a column '{taken}', the name of a column that the search adds; leave columns out"
+                f"'{self.name}' has a column '{taken}', the name of a column that the search adds; name other columns"
             )
-        every = [name for name in snapshot.schema.names if name != spelled(self.column, snapshot.schema, self.name)]
-        named = [name for one in wanted for name in (every if one == "*" else [one])]
         return list(dict.fromkeys(spelled(n, snapshot.schema, self.name) for n in named if n not in added))
 
     def _access(self, snapshot: Snapshot, uri: str, known: Mapping[str, FileSlice]) -> SliceAccess:
@@ -626,10 +659,10 @@ def _short(value: Any) -> str:
     return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
 
 
-def _hits(found: Found, names: list[str] | None, queries: int, batch: bool) -> SearchHits:
+def _hits(found: Found, names: list[str], queries: int, batch: bool) -> SearchHits:
     places = _places(found.plan, found.winners)
     columns: dict[str, Any] = {_QUERY: pa.array(found.winners.query)} if batch else {}
-    read = dict(zip(places.schema.names, places.columns, strict=True)) if names is None else found.columns(names)
+    read = found.columns(names) if names else {}
     columns |= {**read, _DISTANCE: pa.array(found.winners.distance)}
     return SearchHits(pa.table(columns), found.report(queries), found.plan, places)
 
