@@ -11,7 +11,7 @@ from support import tables
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.table_services.progress import jobs_followed
+from hudi_vector.progress import jobs_followed, tasks_followed
 
 DIMENSION = 8
 
@@ -93,3 +93,9 @@ def test_progress_of_executors_is_shown(clean_session):
     assert counts == sorted(counts)
     assert set(range(1, 12)) & set(counts), counts
     assert terminal.getvalue().endswith("\r\x1b[K")
+    terminal = Terminal()
+    with tasks_followed(context, "writing the rows", stream=terminal, every=0.05):
+        context.parallelize(range(6), 6).map(lambda n: time.sleep(0.2) or n).collect()
+    lines = {line for line in terminal.getvalue().split("\r\x1b[K") if line}
+    assert lines <= {"writing the rows", *(f"writing the rows: {n} of 6 tasks" for n in range(7))}
+    assert lines & {f"writing the rows: {n} of 6 tasks" for n in range(1, 6)}

@@ -60,6 +60,7 @@ arguments                   ground   errors
 workers                     ground   errors
 executors                   ground   errors read storage table workers
 jars                        ground   errors
+progress                    ground
 quiet                       ground   jars spark.catalyst
 kernels                     ground   errors kernels.metrics
 kernels.metrics             ground   errors kernels
@@ -112,7 +113,8 @@ streaming.snapshots         vectors  errors index options query query.asking rea
                                      streaming table
 writing.vectors             vectors  errors schema spark.catalyst
 table_services.vector_index vectors  arguments errors executors index index.calibration index.kinds index.packs
-                                     kernels.metrics options query query.files query.opened read spark spark.search storage table table_services
+                                     kernels.metrics options progress query query.files query.opened read spark
+                                     spark.search storage table table_services
 blobs                       blobs    container_formats errors options schema storage
 blobs.containers            blobs    blobs container_formats errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
@@ -129,13 +131,13 @@ writing.rewriting           blobs    arguments blobs blobs.containers blobs.copi
                                      spark.blobs spark.catalyst storage table writing writing.blobs
 table_services.retention    blobs    blobs.uploads errors storage table
 table_services.plans        blobs    blobs blobs.uploads errors storage table
-table_services.references   blobs    blobs blobs.uploads errors read read.logs storage table table_services
+table_services.references   blobs    blobs blobs.uploads errors progress read read.logs storage table
                                      table_services.retention workers
 table_services.trash        blobs    blobs errors storage table_services
 table_services.marking      blobs    blobs blobs.uploads errors storage table table_services table_services.plans
                                      table_services.references table_services.retention table_services.trash
-table_services.cleaning     blobs    arguments blobs blobs.uploads errors options spark.catalyst storage table
-                                     table_services table_services.marking table_services.plans
+table_services.cleaning     blobs    arguments blobs blobs.uploads errors options progress spark.catalyst storage
+                                     table table_services table_services.marking table_services.plans
                                      table_services.references table_services.retention table_services.trash writing
 table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts blobs.uploads errors options spark.blobs
                                      spark.catalyst storage table table_services table_services.cleaning
@@ -144,13 +146,13 @@ table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts b
 table_services.clustering   blobs    arguments blobs errors read schema spark spark.blobs spark.catalyst storage table
                                      table_services table_services.compaction table_services.plans
                                      table_services.retention writing writing.blobs writing.rewriting
-writing                     both     arguments blobs.storing blobs.uploads errors options schema spark.catalyst storage
-                                     table writing.blobs writing.vectors
+writing                     both     arguments blobs.storing blobs.uploads errors options progress schema
+                                     spark.catalyst storage table writing.blobs writing.vectors
 table_services              both     arguments blobs blobs.uploads errors options spark storage table
                                      table_services.references
-table_services.erasure      both     arguments blobs blobs.uploads errors index index.packs read.logs storage table table_services
-                                     table_services.cleaning table_services.marking table_services.references
-                                     table_services.retention table_services.trash writing
+table_services.erasure      both     arguments blobs blobs.uploads errors index index.packs progress read.logs
+                                     storage table table_services table_services.cleaning table_services.marking
+                                     table_services.references table_services.retention table_services.trash writing
 table_services.maintenance  both     arguments blobs errors options spark.blobs spark.catalyst storage table_services
                                      table_services.cleaning table_services.clustering table_services.compaction
                                      table_services.plans table_services.trash table_services.vector_index

@@ -1,4 +1,4 @@
-"""Progress of a service: one line that is rewritten on a terminal, or a log entry every 30 seconds elsewhere."""
+"""Progress of a long step: one line that is rewritten on a terminal, or a log entry every 30 seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["followed", "jobs_followed"]
+__all__ = ["followed", "jobs_followed", "tasks_followed"]
 
 T = TypeVar("T")
 
@@ -83,14 +83,53 @@ def jobs_followed(
         ...     spark.sparkContext.parallelize([3, 4], 2).count()
         2
     """
+
+    def text(group: str) -> str:
+        done, known = _tasks(context, group)
+        return f"{before + int(done / max(1, known) * total)} of {total if whole is None else whole} {what}"
+
+    with _watched(context, text, stream, every):
+        yield
+
+
+@contextlib.contextmanager
+def tasks_followed(
+    context: SparkContext, what: str, *, stream: TextIO | None = None, every: float | None = None
+) -> Iterator[None]:
+    """Show how many tasks of the Spark jobs that this thread runs within the block are done, and how many are known.
+
+    Args:
+        context: The Spark application.
+        what: The step, for example ``rows checked``.
+        stream: The stream that may be a terminal; standard error by default.
+        every: Seconds between two updates, for tests.
+
+    Example:
+        >>> with tasks_followed(spark.sparkContext, "rows counted"):
+        ...     spark.range(3).count()
+        3
+    """
+
+    def text(group: str) -> str:
+        done, known = _tasks(context, group)
+        return f"{what}: {done} of {known} tasks" if known else what
+
+    with _watched(context, text, stream, every):
+        yield
+
+
+@contextlib.contextmanager
+def _watched(
+    context: SparkContext, text: Callable[[str], str], stream: TextIO | None, every: float | None
+) -> Iterator[None]:
+    """Run the block's Spark jobs as one group, and show the text of the group from time to time."""
     shown = sys.stderr if stream is None else stream
     on_terminal = shown.isatty()
     group, over = f"hudi-vector-{uuid.uuid4().hex}", threading.Event()
 
     def watch() -> None:
         while not over.wait(every or (_TERMINAL_S if on_terminal else _LOG_S)):
-            done = before + int(_share_done(context, group) * total)
-            _show(shown if on_terminal else None, f"{done} of {total if whole is None else whole} {what}")
+            _show(shown if on_terminal else None, text(group))
 
     outer = context.getLocalProperty(_GROUP)
     context.setLocalProperty(_GROUP, group)
@@ -106,12 +145,13 @@ def jobs_followed(
             _wipe(shown)
 
 
-def _share_done(context: SparkContext, group: str) -> float:
+def _tasks(context: SparkContext, group: str) -> tuple[int, int]:
+    """Return how many tasks of the jobs of a group are done, and how many there are in all stages known by now."""
     tracker = context.statusTracker()
     jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
     found = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
     stages = [stage for stage in found if stage is not None]
-    return sum(stage.numCompletedTasks for stage in stages) / max(1, sum(stage.numTasks for stage in stages))
+    return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
 
 def _wipe(terminal: TextIO) -> None:
