@@ -34,7 +34,7 @@ def test_indexes_that_lie_elsewhere(clean_session, workspace):
     table = str(path)
     spark.conf.set("hoodie.vector.cache.max.bytes", "0")
     made = hv.index.create(spark, table, "emb", metric="l2", directory=directory)
-    assert (made.segments_made, made.rows) == (3, 300)
+    assert (made.segments_made, made.covered_rows) == (3, 300)
     assert not (path / ".hoodie/vector_index").exists()
     assert hv.index.describe(spark, table) == []
     assert [one.covered_files for one in hv.index.describe(spark, table, directory=directory)] == [3]
@@ -59,7 +59,7 @@ def test_indexes_that_lie_elsewhere(clean_session, workspace):
     frame(spark, range(300)).repartition(3).write.parquet(str(lists))
     files = [str(file) for file in lists.glob("*.parquet")]
     made = hv.index.build_if_missing(spark, files=files, column="emb", metric="l2")  # the session's directory
-    assert (made.segments_made, made.rows) == (3, 300)
+    assert (made.segments_made, made.covered_rows) == (3, 300)
     assert hv.index.build_if_missing(None, files=files, column="emb", metric="l2", directory=directory).rows == 300
     options = {"hoodie.vector.cache.max.bytes": "0"}
     with hv.open(files=files, column="emb", index_directory=directory, options=options) as t:

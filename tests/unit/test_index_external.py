@@ -109,7 +109,7 @@ def assert_exact(directory: str, slices: dict[str, int], **named: Any) -> None:
 def test_files_are_indexed_without_spark(tmp_path: Path, directory: str, form: str, kind: str) -> None:
     files = write_files(tmp_path / "data", form=form)
     made = built(directory, files=files, kind=kind)
-    assert (made.segments_made, made.segments_kept, made.rows, made.kind) == (4, 0, 480, kind)
+    assert (made.segments_made, made.segments_kept, made.covered_rows, made.kind) == (4, 0, 480, kind)
     assert_exact(directory, {"index": 4}, files=files)
     truth = exact_distances(all_vectors(), QUERIES[0], "l2")
     with opened(directory, files=files[::-1]) as t:
@@ -600,7 +600,7 @@ def test_the_command_needs_no_spark_for_files(
         return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     code, (made,) = run("build-if-missing", "--column", "emb", "--metric", "l2")
-    assert (code, made["segments_made"], made["rows"]) == (0, 4, 480)
+    assert (code, made["segments_made"], made["covered_rows"]) == (0, 4, 480)
     assert [one["covered_files"] for one in run("describe")[1]] == [4]
     assert run("verify", "--column", "emb") == (0, [])
     assert cli.main(["index", "refresh", "--file", files[0], "--column", "emb"]) == 2

@@ -32,6 +32,7 @@ from hudi_vector.errors import (
 )
 from hudi_vector.query.files.plain_files import DeltaFiles
 from hudi_vector.read.cache import process_cache
+from hudi_vector.shown import as_tree
 from hudi_vector.storage import StorageOptions
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
@@ -89,7 +90,7 @@ def test_an_opened_table_has_a_length_and_a_schema(table: WrittenTable, rows: li
     with tarfile.open(MERGED) as packed:
         packed.extractall(tmp_path / "merged", filter="data")
     merged = hv.open(str(tmp_path / "merged" / "table"), column="emb")
-    assert len(merged) == merged.search(QUERY, 1, mode="exact").report.rows > 0
+    assert len(merged) == merged.search(QUERY, 1, mode="exact").report.rows_seen > 0
     assert len(merged) == len(merged.search(QUERY, 1000, columns=[])) + merged.search(QUERY, 1).report.nulls
     files = sorted(table.path.rglob("*.parquet"))
     alone = hv.open(files=files[:1], column="emb")
@@ -108,16 +109,33 @@ def test_a_column_that_is_called_like_one_of_the_search_is_left_out(tmp_path: Pa
 
 def test_hits_show_their_first_rows_and_nothing_of_the_plan(table: WrittenTable) -> None:
     with opened(table) as t:
-        few = repr(t.search(QUERY, 2, metric="l2", columns=["id", "name", "emb"]))
-        assert few.splitlines()[0] == f"SearchHits: 2 rows of '{table.path}'"
-        assert few.splitlines()[1].split() == ["id", "name", "emb", "_distance"]
-        assert "4 values]" in few
-        assert len(few.splitlines()) == 4
-        many = repr(t.search(QUERY, 60, metric="l2", columns=["id"]))
-        assert len(many.splitlines()) == 13
+        hits = t.search(QUERY, 2, metric="l2", columns=["id", "name", "emb"])
+        few = repr(hits).splitlines()
+        assert few[:2] == ["SearchHits", f"  2 rows of '{table.path}'"]
+        assert few[2].split() == ["id", "name", "emb", "_distance"]
+        assert "4 values]" in few[3]
+        assert len(few) == 5
+        assert hits.rows() == hits.table.to_pylist()
+        assert hits.to_pandas()["id"].tolist() == hits.column("id").to_pylist()
+        assert hits._repr_html_().count("<tr>") == 3
+        many = repr(t.search(QUERY, 60, metric="l2"))
+        assert len(many.splitlines()) == 14
         assert many.endswith("…")
         assert len(many) < 3000
-        assert repr(t.search(QUERY, 3, filter="id < 0", columns=["id"])).startswith("SearchHits: 0 rows")
+        assert repr(t.search(QUERY, 3, filter="id < 0", columns=["id"])).splitlines()[1].startswith("  0 rows of")
+
+
+def test_an_opened_table_shows_its_columns_without_reading_them(table: WrittenTable) -> None:
+    t = opened(table)
+    shown = repr(t).splitlines()
+    assert shown[0] == f"VectorTable '{table.path}', searched by 'emb'"
+    assert re.fullmatch(r"  \d+ file slices at instant 2026\d+", shown[1])
+    assert "  emb: VECTOR(4)" in shown
+    assert "  price: double" in shown
+    assert not [line for line in shown if "_hoodie_" in line]
+    assert "VECTOR(4)" in t._repr_html_()
+    t.close()
+    assert repr(t).endswith("  closed")
 
 
 def test_a_path_object_names_a_table(table: WrittenTable, rows: list[Row]) -> None:
@@ -449,10 +467,10 @@ def test_pyspark_is_not_needed(table: WrittenTable, rows: list[Row]) -> None:
 def test_the_plan_of_a_call_is_explained(table: WrittenTable) -> None:
     with opened(table) as t:
         hits = t.search(QUERY, 5, filter="price < 50", columns=["id"])
-        assert hv.explain(t.search, QUERY, 5, filter="price < 50", columns=["id"]) == hits.plan.describe()
-        assert hv.explain(t.search, QUERY, 5, filter="price < 50") == hits.plan.describe()
+        assert hv.explain(t.search, QUERY, 5, filter="price < 50", columns=["id"]) == as_tree(hits.plan.describe())
+        assert hv.explain(t.search, QUERY, 5, filter="price < 50") == as_tree(hits.plan.describe())
         many = t.search_batch([QUERY] * 3, k=2, metric="l2")
-        assert hv.explain(t.search_batch, [QUERY] * 3, k=2, metric="l2") == many.plan.describe()
+        assert hv.explain(t.search_batch, [QUERY] * 3, k=2, metric="l2") == as_tree(many.plan.describe())
 
 
 def test_what_cannot_be_explained_is_said(table: WrittenTable) -> None:

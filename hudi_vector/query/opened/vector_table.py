@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +35,11 @@ from hudi_vector.query.opened.request import Asked, Found, as_queries, require_r
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
+from hudi_vector.read.conform import vector_type
 from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.shown import Shown, ShownText
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
 from hudi_vector.storage.parallel import counted, set_parallelism
 from hudi_vector.table.instants import parse_as_of
@@ -46,18 +48,18 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Unpack
 
 __all__ = ["SearchHits", "VectorTable", "open"]
 
-_SHOWN_ROWS, _SHOWN_TEXT = 10, 40
 _PATH, _ROW, _DISTANCE, _QUERY = "file_path", "row_index", "_distance", "_hudi_query_index"
 _REFS = pa.schema([pa.field(_PATH, pa.string()), pa.field(_ROW, pa.int64())])
 
 
 @dataclass(frozen=True, repr=False)
-class SearchHits:
+class SearchHits(Shown):
     """The rows found by a search, with everything that a ``pyarrow.Table`` has.
 
     For example ``column``, ``to_pylist`` and ``to_pandas``. `table` holds the rows, `plan` is the plan of the search,
@@ -95,15 +97,36 @@ class SearchHits:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def __repr__(self) -> str:
-        """Return the number of rows and the first of them, without the plan and the report."""
-        count = len(self)
-        lines = [f"SearchHits: {count} {'row' if count == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"]
-        first = self.table.slice(0, _SHOWN_ROWS)
-        cells = [[name, *map(_short, first.column(name).to_pylist())] for name in first.column_names]
-        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in cells]
-        lines += ["  ".join(row) for row in zip(*padded, strict=True)]
-        return "\n".join([*lines, "…"] if count > _SHOWN_ROWS else lines)
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows, each as a dictionary.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.search(q, k=1, columns=["id"]).rows()[0].keys()
+            dict_keys(['id', '_distance'])
+        """
+        found: list[dict[str, Any]] = self.table.to_pylist()
+        return found
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a DataFrame of pandas.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     len(t.search(q, k=5).to_pandas())
+            5
+        """
+        return self.table.to_pandas()
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line: the number of rows, and the table.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     len(list(t.search(q, k=5).lines()))
+            1
+        """
+        yield f"{len(self)} {'row' if len(self) == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"
 
     def __getitem__(self, key: Any) -> Any:
         return self.table[key]
@@ -171,6 +194,25 @@ class VectorTable:
             return known_indexes(table.source, self.column, self._options, Tuning("auto"))
         except (HudiVectorError, OSError):
             return None
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        return ShownText("\n".join(self._lines()))._repr_html_()
+
+    def _lines(self) -> Iterator[str]:
+        """Yield what is known of the table without reading its files."""
+        yield f"VectorTable '{self.name}', searched by '{self.column}'"
+        if self._kept is None:
+            yield "  closed"
+            return
+        snapshot = self._snapshot(self._as_of)
+        yield f"  {len(snapshot.file_slices)} file slices at instant {snapshot.instant or 'none'}"
+        own = [field for field in snapshot.schema if not field.name.startswith("_hoodie_")]
+        yield from (
+            f"  {field.name}: {vector.descriptor if (vector := vector_type(field)) else field.type}" for field in own
+        )
 
     def __enter__(self) -> VectorTable:
         return self
@@ -649,14 +691,6 @@ def _seconds(value: Any) -> float | None:
     if not value >= 0:
         raise InvalidArgumentError(f"refresh_every must be 0 seconds or more, not {value!r}")
     return float(value)
-
-
-def _short(value: Any) -> str:
-    """Return a value as the text of a table cell."""
-    if isinstance(value, (list, tuple, np.ndarray)) and len(value) > 3:
-        return f"[{_short(value[0])}, … {len(value)} values]"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
 
 
 def _hits(found: Found, names: list[str], queries: int, batch: bool) -> SearchHits:

@@ -20,6 +20,7 @@ from hudi_vector.index.drift import mean_quality, retraining
 from hudi_vector.index.kinds.kinds import indexed_metric
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry
 from hudi_vector.index.recall_history import measurements_of
+from hudi_vector.shown import Listed, Shown
 from hudi_vector.table_services.vector_index.places import (
     IndexOptions,
     IndexSource,
@@ -48,8 +49,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class IndexResult:
+@dataclass(frozen=True, repr=False)
+class IndexResult(Shown):
     """The outcome of a job on an index, and the index afterwards.
 
     Attributes:
@@ -59,7 +60,7 @@ class IndexResult:
         metric: The metric of the index.
         segments_made: The number of segments that were written.
         segments_kept: The number of segments that existed before.
-        rows: The number of rows in the files that the index covers.
+        covered_rows: The number of rows in the files that the index covers.
         bytes: Bytes of the index's segments.
         seconds: The time that the job took.
         proposal: Why the index should be made again, in one sentence; empty if there is no reason to.
@@ -76,7 +77,7 @@ class IndexResult:
     metric: str
     segments_made: int
     segments_kept: int
-    rows: int
+    covered_rows: int
     bytes: int
     seconds: float
     proposal: str = ""
@@ -91,14 +92,14 @@ class IndexResult:
         """
         yield (
             f"{self.kind} for {self.metric} of '{self.column}': {self.segments_made} segments made, "
-            f"{self.segments_kept} kept; {self.rows} rows in {self.bytes} bytes, {self.seconds:.1f} s"
+            f"{self.segments_kept} kept; {self.covered_rows} rows in {self.bytes} bytes, {self.seconds:.1f} s"
         )
         if self.proposal:
             yield self.proposal
 
 
-@dataclass(frozen=True)
-class IndexDescription:
+@dataclass(frozen=True, repr=False)
+class IndexDescription(Shown):
     """An index as it is now, compared with the newest snapshot of its table.
 
     Attributes:
@@ -308,7 +309,7 @@ def describe(
     """
     subject = IndexSubject.of(spark, table, builds=False, **place)
     snapshot, found = subject.indexes(column)
-    return [_described(index, snapshot) for index in found]
+    return Listed(_described(index, snapshot) for index in found)
 
 
 @known_arguments(IndexSource)
@@ -345,7 +346,7 @@ def drop(
     subject = IndexSubject.of(spark, table, builds=False, **place)
     snapshot, found = subject.indexes(as_text(column, "column"))
     going = chosen(found, kind, metric)
-    gone = [_described(index, snapshot) for index in going]
+    gone = Listed(_described(index, snapshot) for index in going)
     for index in going:
         drop_index(index, snapshot.source.options)
     return gone
@@ -377,7 +378,7 @@ def _run(subject: IndexSubject, column: Any, job: Callable[[Place], Index]) -> I
         metric=manifest.metric,
         segments_made=len(made),
         segments_kept=len(manifest.entries) - len(made),
-        rows=sum(entry.rows for entry in manifest.entries),
+        covered_rows=sum(entry.rows for entry in manifest.entries),
         bytes=sum(entry.bytes for entry in manifest.entries),
         seconds=round(time.monotonic() - begun, 3),
         proposal=_proposal(manifest, [entry for _, entry in index.covered(indexable_files(at.snapshot))]),
