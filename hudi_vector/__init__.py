@@ -1,6 +1,7 @@
 """Vector search, vector writes and blob maintenance for Apache Hudi tables, on Spark through PySpark.
 
-Start with ``configure`` and ``register``; then use ``write`` and ``search``. ``hv.blobs``, ``hv.index`` and
+Start with ``session``, or with ``configure`` and ``register`` for a session of your own; then use ``write`` and
+``search``. ``hv.blobs``, ``hv.index`` and
 ``hv.table_services`` hold further functions, and ``hv.errors`` all errors.
 """
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hudi_vector.query.opened.vector_table import open  # noqa: A004 - hv.open
     from hudi_vector.query.report import last_reports
     from hudi_vector.schema import blob_field, vector_field
-    from hudi_vector.session import configure, register
+    from hudi_vector.sessions import configure, register, session
     from hudi_vector.spark.blobs.api import (
         blob_length,
         blob_location,
@@ -45,7 +46,7 @@ _HOMES = {
     "blob_location": "hudi_vector.spark.blobs.api",
     "blob_ref": "hudi_vector.spark.blobs.api",
     "blob_references": "hudi_vector.spark.blobs.references",
-    "configure": "hudi_vector.session",
+    "configure": "hudi_vector.sessions",
     "explain": "hudi_vector.query.explain",
     "knn_join": "hudi_vector.spark.join.api",
     "nearest_by_join": "hudi_vector.spark.join.nearest_by",
@@ -55,10 +56,11 @@ _HOMES = {
     "open": "hudi_vector.query.opened.vector_table",
     "read_blob": "hudi_vector.spark.blobs.api",
     "read_blobs": "hudi_vector.spark.blobs.api",
-    "register": "hudi_vector.session",
+    "register": "hudi_vector.sessions",
     "search": "hudi_vector.spark.search.api",
     "search_batch": "hudi_vector.spark.search.api",
     "search_changes": "hudi_vector.spark.search.changes",
+    "session": "hudi_vector.sessions",
     "to_blob": "hudi_vector.spark.blobs.api",
     "try_read_blob": "hudi_vector.spark.blobs.api",
     "vector_field": "hudi_vector.schema",
@@ -92,6 +94,7 @@ __all__ = [
     "search",
     "search_batch",
     "search_changes",
+    "session",
     "table_services",
     "to_blob",
     "try_read_blob",

@@ -28,7 +28,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise Ended for an error that users may meet."""
-        from hudi_vector.table_services.progress import without_bars
+        from hudi_vector.progress import without_bars
 
         try:
             with without_bars() if ctx.params.get("quiet") else nullcontext():

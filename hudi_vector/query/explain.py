@@ -11,6 +11,7 @@ from hudi_vector.errors import InvalidTypeError, kind_of
 from hudi_vector.index.load import kept_view
 from hudi_vector.query.execute import open_base
 from hudi_vector.query.plan import IndexUse, SearchPlan
+from hudi_vector.shown import ShownText, as_tree
 from hudi_vector.storage import scheme_of
 
 __all__ = ["described", "explain", "explained_by"]
@@ -75,9 +76,9 @@ def explain(search: Callable[..., Any], /, *args: Any, **kwargs: Any) -> str:
         kwargs: The keyword arguments of the search.
 
     Returns:
-        The plan as text: the instant, the index or why none is used, where the search runs and why, the file slices by
-        how they are read, and the bytes to read; of a table on an object store what of the index and the files is in
-        memory already; for a join also its route and why other routes were not taken.
+        The plan as a tree of lines: the instant, the index or why none is used, where the search runs and why, the file
+        slices by how they are read, and the bytes to read; of a table on an object store what of the index and the
+        files is in memory already; for a join also its route and why other routes were not taken.
 
     Raises:
         InvalidArgumentError: An argument of the search is not allowed.
@@ -102,4 +103,4 @@ def explain(search: Callable[..., Any], /, *args: Any, **kwargs: Any) -> str:
         raise InvalidTypeError(f"{search.__name__}: {problem}") from None
     bound.apply_defaults()
     owner = getattr(search, "__self__", None)
-    return str(plan(**bound.arguments) if owner is None else plan(owner, **bound.arguments))
+    return ShownText(as_tree(plan(**bound.arguments) if owner is None else plan(owner, **bound.arguments)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.manifest import ManifestEntry
@@ -11,6 +13,7 @@ from hudi_vector.query.deadline import Deadline
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.spec import ScanSpec
+from hudi_vector.shown import Shown, ShownText, as_tree
 from hudi_vector.table.model import FileSlice, Snapshot
 
 __all__ = ["EVERY_ROW", "Access", "Entry", "IndexUse", "SearchPlan", "SliceAccess"]
@@ -91,8 +94,8 @@ class IndexUse:
         return f"{self.kind} for {self.metric}, {looks} ({self.name})"
 
 
-@dataclass(frozen=True)
-class SearchPlan:
+@dataclass(frozen=True, repr=False)
+class SearchPlan(Shown):
     """A search over one snapshot, in which everything is decided except the threads."""
 
     snapshot: Snapshot
@@ -147,9 +150,26 @@ class SearchPlan:
             f"  execution   {self.execution}: {self.reason}",
             f"  slices      {len(self.slices)} to read"
             + (f", {self.pruned_slices} pruned by partition" if self.pruned_slices else ""),
-            f"  bytes       {self.bytes_to_read} at the most",
         ]
         reasons = Counter((access.access, access.reason) for access in self.slices)
         for (access, reason), count in sorted(reasons.items()):
             lines.append(f"    {access:<9} {count}" + (f": {reason}" if reason else ""))
-        return "\n".join(lines)
+        return "\n".join([*lines, f"  bytes       {self.bytes_to_read} at the most"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each slice: its base file, how it is read and why not faster, and its bytes."""
+        files = [access.file_slice.base_file for access in self.slices]
+        return [
+            {"file": file and file.uri, "access": access.access, "reason": access.reason, "bytes": access.size}
+            for file, access in zip(files, self.slices, strict=True)
+        ]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of `describe`, as a tree."""
+        yield from as_tree(self.describe()).splitlines()
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return ShownText(repr(self))._repr_html_()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +16,7 @@ from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
 from hudi_vector.read.spec import ScanCounts
+from hudi_vector.shown import Listed, Shown, ShownText
 from hudi_vector.storage.parallel import Traffic, traffic
 
 __all__ = ["Progress", "SearchFacts", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
@@ -25,8 +25,8 @@ _LOG = logging.getLogger("hudi_vector.search")
 _KEPT = 100
 
 
-@dataclass(frozen=True)
-class SearchReport:
+@dataclass(frozen=True, repr=False)
+class SearchReport(Shown):
     """The counts and times of one search. Its text is a few lines; a notebook shows the same.
 
     `proved` says how many of the rows returned are certainly among the true k nearest of their query: all of them in an
@@ -55,7 +55,7 @@ class SearchReport:
     execution_reason: str
     slices: dict[str, int]
     slices_pruned: int
-    rows: int
+    rows_seen: int
     pruned: int
     filtered: int
     nulls: int
@@ -83,7 +83,7 @@ class SearchReport:
         found = f"{self.returned} rows for {asked}"
         instant = self.instant or "none"
         kept = f"{self.slices_pruned} pruned, {self.cached_slices} from memory"
-        rows = f"{self.rows} seen, {self.pruned} pruned by statistics, {self.filtered} filtered out"
+        rows = f"{self.rows_seen} seen, {self.pruned} pruned by statistics, {self.filtered} filtered out"
         vectors = f"{self.nulls} without a vector, {self.invalid} invalid"
         reached = "k reached" if self.reached_k else f"fewer than k: {self.why_fewer}"
         wanted = f"k = {self.k}"
@@ -106,8 +106,12 @@ class SearchReport:
             lines.append(f"  {self.invalid_queries} query rows without a usable vector gave no rows")
         return "\n".join(lines)
 
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the report's text."""
+        yield from str(self).splitlines()
+
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return ShownText(self)._repr_html_()
 
 
 @dataclass
@@ -192,7 +196,7 @@ def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Exec
         execution_reason=run.reason,
         slices=run.slices,
         slices_pruned=run.pruned_slices,
-        rows=counts.rows,
+        rows_seen=counts.rows,
         pruned=counts.pruned,
         filtered=counts.filtered,
         nulls=counts.nulls,
@@ -270,4 +274,4 @@ def last_reports(count: int = 1) -> list[SearchReport]:
     if count < 1:
         raise ValueError(f"give a count of 1 or more, not {count}")
     with _LOCK:
-        return list(_REPORTS)[-count:]
+        return Listed(list(_REPORTS)[-count:])

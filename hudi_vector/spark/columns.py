@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, ByteType, DataType, DoubleType, FloatType, StructType
+from pyspark.sql.types import ArrayType, ByteType, DataType, DoubleType, FloatType, StructField, StructType
 
 from hudi_vector import options
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
@@ -14,15 +15,48 @@ from hudi_vector.schema import HUDI_TYPE, VectorType
 from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.spark.resolve import Target
 
-__all__ = ["DISTANCE", "HUDI_DISTANCE", "RANK", "require_no_clash", "shown_distances", "vector_column"]
+__all__ = [
+    "DISTANCE",
+    "HUDI_DISTANCE",
+    "IN_PYTHON",
+    "IN_SQL",
+    "RANK",
+    "Shown",
+    "is_meta",
+    "require_no_clash",
+    "shown_in_sql",
+    "vector_column",
+]
 
 DISTANCE, HUDI_DISTANCE, RANK = "_distance", "_hudi_distance", "_rank"
 
 
-def shown_distances(spark: SparkSession) -> tuple[str, ...]:
-    """Return the distance columns that ``SELECT *`` of a SQL search shows, from the session's setting."""
+@dataclass(frozen=True)
+class Shown:
+    """The distance columns that a search shows without being asked, and whether it shows Hudi's meta columns."""
+
+    distances: tuple[str, ...] = (DISTANCE,)
+    meta: bool = True
+
+    def parted(self, fields: Sequence[StructField]) -> tuple[list[StructField], list[StructField]]:
+        """Return the columns of a table that are shown, and those that have to be named."""
+        hidden = [] if self.meta else [field for field in fields if is_meta(field.name)]
+        named = [StructField(field.name, field.dataType, field.nullable) for field in hidden]
+        return [field for field in fields if field not in hidden], named
+
+
+IN_SQL, IN_PYTHON = Shown(), Shown(meta=False)
+
+
+def is_meta(name: str) -> bool:
+    """Return True for a column that Hudi adds to the rows of a table, such as ``_hoodie_commit_time``."""
+    return name.startswith("_hoodie_")
+
+
+def shown_in_sql(spark: SparkSession) -> Shown:
+    """Return the columns that ``SELECT *`` of a SQL search shows, with the distances of the session's setting."""
     wanted = options.DISTANCE_COLUMNS.read(session_settings(spark))
-    return (DISTANCE, HUDI_DISTANCE) if wanted == "both" else (wanted,)
+    return Shown((DISTANCE, HUDI_DISTANCE) if wanted == "both" else (wanted,))
 
 
 def vector_column(schema: StructType, name: str, table: str, dimension: int | None) -> VectorColumn:

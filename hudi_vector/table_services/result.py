@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hudi_vector.shown import Shown
 from hudi_vector.storage import join
 from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
 
@@ -34,8 +35,8 @@ class CleanFile:
         return cls(file.path, file.bytes, reason or file.reason)
 
 
-@dataclass(frozen=True)
-class CleanResult:
+@dataclass(frozen=True, repr=False)
+class CleanResult(Shown):
     """The outcome of a mark, a sweep or both.
 
     Every candidate is in exactly one of `deleted`, `kept` and `failed`; after a dry run or a mark it may be in none,
@@ -135,9 +136,13 @@ class CleanResult:
         shown += [("dangling", file) for file in self.dangling]
         return [_row(action, file) for action, file in sorted(shown, key=lambda pair: (pair[1].path, pair[0]))]
 
+    def lines(self) -> Iterator[str]:
+        """Yield the outcome as a few sentences for people, without line ends."""
+        return report_lines(self)
 
-@dataclass(frozen=True)
-class RestoreResult:
+
+@dataclass(frozen=True, repr=False)
+class RestoreResult(Shown):
     """The outcome of a restore from the trash.
 
     Attributes:
@@ -166,6 +171,10 @@ class RestoreResult:
         """Return rows of `path`, `bytes`, `action` (``restore`` or ``keep``) and `reason`, ordered by path."""
         shown = [*(("restore", file) for file in self.restored), *(("keep", file) for file in self.kept)]
         return [_row(action, file) for action, file in sorted(shown, key=lambda pair: (pair[1].path, pair[0]))]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the outcome as a few sentences for people, without line ends."""
+        return report_lines(self)
 
 
 def report_lines(result: CleanResult | RestoreResult) -> Iterator[str]:

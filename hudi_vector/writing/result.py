@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hudi_vector.shown import Shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["BlobUpload", "WriteResult"]
 
 
-@dataclass(frozen=True)
-class BlobUpload:
+@dataclass(frozen=True, repr=False)
+class BlobUpload(Shown):
     """The blobs that a write stored out of line.
 
     Attributes:
@@ -31,8 +33,8 @@ class BlobUpload:
     staged_bytes: int
 
 
-@dataclass(frozen=True)
-class WriteResult:
+@dataclass(frozen=True, repr=False)
+class WriteResult(Shown):
     """The result of a completed write.
 
     Attributes:

@@ -13,10 +13,10 @@ from support.blobs import content, rows, stored, write
 from support.clean_life import refers, retained_rows
 
 import hudi_vector as hv
+from hudi_vector import progress
 from hudi_vector.blobs.uploads.manifest import open_upload, upload_ids
 from hudi_vector.command.main import main
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, RefusedError
-from hudi_vector.table_services import progress
 from hudi_vector.table_services.maintenance.history import History, read_history
 from hudi_vector.table_services.service_lease import ServiceLease
 

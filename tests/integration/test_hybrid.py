@@ -208,7 +208,7 @@ def test_what_only_spark_merges_is_searched_by_spark(spark, alike, names, metric
     report = hv.last_reports()[0]
     assert report.execution == "spark"
     assert "several VECTOR columns of one type" in report.execution_reason
-    assert report.rows > 0
+    assert report.rows_seen > 0
 
 
 def test_views_and_dataframes(spark, mixed, clean_session):

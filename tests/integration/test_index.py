@@ -107,7 +107,7 @@ def test_approximate_looks_at_less_and_says_so(spark, products):
 )
 def test_kinds_with_codes_that_cost_little(spark, products, kind, numbers):
     made = hv.index.create(spark, products, "emb", metric="l2", kind=kind, **numbers)
-    assert (made.kind, made.segments_made, made.rows) == (kind, 4, 2000)
+    assert (made.kind, made.segments_made, made.covered_rows) == (kind, 4, 2000)
     asked = {"metric": "l2", "mode": "approximate", "algorithm": kind}
     found = hv.index.recall(spark, products, "emb", kind=kind, metric="l2", sample=20)
     assert found.recall >= 0.85

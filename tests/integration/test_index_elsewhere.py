@@ -12,7 +12,7 @@ from support import tables
 
 import hudi_vector as hv
 from hudi_vector import errors
-from hudi_vector.table_services.progress import jobs_followed
+from hudi_vector.progress import jobs_followed, tasks_followed
 
 DIMENSION = 8
 
@@ -35,7 +35,7 @@ def test_indexes_that_lie_elsewhere(clean_session, workspace):
     table = str(path)
     spark.conf.set("hoodie.vector.cache.max.bytes", "0")
     made = hv.index.create(spark, table, "emb", metric="l2", directory=directory)
-    assert (made.segments_made, made.rows) == (3, 300)
+    assert (made.segments_made, made.covered_rows) == (3, 300)
     assert not (path / ".hoodie/vector_index").exists()
     assert hv.index.describe(spark, table) == []
     assert [one.covered_files for one in hv.index.describe(spark, table, directory=directory)] == [3]
@@ -60,8 +60,9 @@ def test_indexes_that_lie_elsewhere(clean_session, workspace):
     frame(spark, range(300)).repartition(3).write.parquet(str(lists))
     files = [str(file) for file in lists.glob("*.parquet")]
     made = hv.index.build_if_missing(spark, files=files, column="emb", metric="l2")  # the session's directory
-    assert (made.segments_made, made.rows) == (3, 300)
-    assert hv.index.build_if_missing(None, files=files, column="emb", metric="l2", directory=directory).rows == 300
+    assert (made.segments_made, made.covered_rows) == (3, 300)
+    kept = hv.index.build_if_missing(None, files=files, column="emb", metric="l2", directory=directory)
+    assert kept.covered_rows == 300
     options = {"hoodie.vector.cache.max.bytes": "0"}
     with hv.open(files=files, column="emb", index_directory=directory, options=options) as t:
         hits = t.search([0.5] * DIMENSION, 9, metric="l2", columns=["id"])
@@ -94,3 +95,8 @@ def test_progress_of_executors_is_shown(clean_session, monkeypatch):
     assert counts == sorted(counts)
     assert set(range(1, 12)) & set(counts), counts
     assert terminal.getvalue().endswith("\x1b[1A\x1b[2K"), "the bar is gone"
+    terminal = Terminal()
+    with tasks_followed(context, "writing the rows", stream=terminal, every=0.05):
+        context.parallelize(range(6), 6).map(lambda n: time.sleep(0.2) or n).collect()
+    counts = {int(done) for done in re.findall(r"(\d+) of 6 tasks: writing the rows", terminal.getvalue())}
+    assert counts & set(range(1, 6)), counts

@@ -7,8 +7,12 @@ import math
 import random
 from decimal import Decimal
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -32,6 +36,7 @@ from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.catalyst.unsafe_rows import MOST_ROWS, fits_unsafe
+from hudi_vector.writing.local_frames import spark_frame
 
 UTC = dt.timezone.utc
 EDGES = {
@@ -134,3 +139,91 @@ def test_rows_stay_after_the_statement_that_made_them(spark):
         assert kept.where("c0 IS NOT NULL").count() == sum(row[0] is not None for row in made)
     finally:
         kept.unpersist()
+
+
+_KINDS = st.recursive(
+    st.sampled_from(
+        [
+            pa.bool_(), pa.int8(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.float16(), pa.float32(),
+            pa.float64(), pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(),
+            pa.binary(3), pa.date32(), pa.decimal128(9, 2), pa.timestamp("ms", "UTC"), pa.timestamp("ns", "Asia/Tokyo"),
+        ]
+    ),
+    lambda inner: st.one_of(
+        inner.map(pa.list_), inner.map(pa.large_list), inner.map(lambda kind: pa.list_(kind, 2)),
+        st.tuples(inner, inner).map(lambda kinds: pa.struct(list(zip("ab", kinds, strict=True)))),
+    ),
+    max_leaves=4,
+)  # fmt: skip
+
+
+def _drawn_value(draw, kind):
+    """A value of an Arrow type, or NULL."""
+    types = pa.types
+    if draw.random() < 0.2:
+        return None
+    if types.is_struct(kind):
+        return {field.name: _drawn_value(draw, field.type) for field in kind}
+    if types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind):
+        count = kind.list_size if types.is_fixed_size_list(kind) else draw.randrange(4)
+        return [_drawn_value(draw, kind.value_type) for _ in range(count)]
+    if types.is_boolean(kind):
+        return draw.random() < 0.5
+    if types.is_integer(kind):
+        return draw.randrange(100)
+    if types.is_floating(kind):
+        return draw.choice([-0.5, 0.0, 1.25, math.inf])
+    if types.is_date(kind):
+        return dt.date(2020, 1, draw.randrange(1, 29))
+    if types.is_timestamp(kind):
+        return dt.datetime(2020, 1, 1, 2, 3, draw.randrange(60), tzinfo=UTC)
+    if types.is_decimal(kind):
+        return Decimal(draw.randrange(1000)) / 100
+    if types.is_string(kind) or types.is_large_string(kind) or kind == pa.string_view():
+        return draw.choice(["", "\u00e9", "abc"])
+    return draw.choice([b"abc", b"\x00\xff."])
+
+
+def _plain(value):
+    """A value of Spark or of Arrow as the same Python value."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dt.datetime):
+        return value.timestamp()
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+@settings(max_examples=30)
+@given(st.lists(_KINDS, min_size=1, max_size=3), st.integers(1, 5), st.integers(0, 2**32))
+def test_rows_of_arrow_arrive_as_they_are(spark, kinds, rows, seed):
+    draw = random.Random(seed)
+    columns = [pa.array([_drawn_value(draw, kind) for _ in range(rows)], kind) for kind in kinds]
+    table = pa.table(columns, names=[f"c{place}" for place in range(len(kinds))])
+    got = [row.asDict(recursive=True) for row in spark_frame(table, spark).collect()]
+    assert _plain(got) == _plain(table.to_pylist())
+
+
+def test_pandas_gives_its_vectors_whole_and_its_missing_values_as_null(spark):
+    frame = pd.DataFrame(
+        {
+            "id": [1, 2, 3],
+            "emb": [np.array([1.0, np.nan], np.float32), None, np.array([3.0, 4.0], np.float32)],
+            "bits": [np.array([1, 2], np.int8)] * 3,
+            "price": [1.5, np.nan, 2.5],
+            "kind": pd.Categorical(["a", None, "a"]),
+            "when": pd.to_datetime(["2020-01-01", None, "2020-01-03"]),
+        }
+    )
+    got = spark_frame(frame, spark)
+    assert [field.dataType.simpleString() for field in got.schema.fields] == [
+        "bigint", "array<float>", "array<tinyint>", "double", "string", "timestamp",
+    ]  # fmt: skip
+    first, second, third = got.collect()
+    assert first["emb"][0] == 1.0
+    assert math.isnan(first["emb"][1])
+    assert second[1:] == (None, [1, 2], None, None, None)
+    assert third["emb"] == [3.0, 4.0]
+    assert third["kind"] == "a"
+    assert third["when"].timestamp() == dt.datetime(2020, 1, 3, tzinfo=UTC).timestamp()  # the session's zone

@@ -70,7 +70,20 @@ def test_chosen_columns_come_with_the_distance(spark, products):
 
 def test_star_has_the_tables_columns_without_the_vector_and_the_distance(spark, products):
     found = hv.search(spark, products, "emb", [1.0] * 8, 3)
-    assert found.columns == [c for c in spark.table(products).columns if c != "emb"] + ["_distance"]
+    table = spark.table(products).columns
+    users = [name for name in table if name != "emb" and not name.startswith("_hoodie_")]
+    assert found.columns == [*users, "_distance"]
+    asked = f"SELECT * FROM hudi_vector_search('{products}', 'emb', array_repeat(1.0D, 8), 3)"
+    assert spark.sql(asked).columns[: len(table) - 1] == [name for name in table if name != "emb"]
+    # Hudi's own columns come when they are named, here or later.
+    keys = [row["_hoodie_record_key"] for row in found.select("_hoodie_record_key").collect()]
+    named = hv.search(spark, products, "emb", [1.0] * 8, 3, columns=["_hoodie_record_key"])
+    assert named.columns == ["_hoodie_record_key", "_distance"]
+    assert [row["_hoodie_record_key"] for row in named.collect()] == keys
+    assert None not in keys
+    many = hv.search_batch(spark, products, "emb", spark.table(products).limit(2), "emb", k=2)
+    assert not [name for name in many.columns if "_hoodie_" in name]
+    assert many.select("_hoodie_record_key", "_hudi_query__hoodie_record_key").count() == 4
     hidden = found.select("emb", "_hudi_distance", "_rank", "_distance", "id").collect()
     assert [row["_rank"] for row in hidden] == [1, 2, 3]
     assert all(row["_hudi_distance"] == row["_distance"] for row in hidden)
@@ -99,4 +112,4 @@ def test_an_opened_table_finds_the_same_and_hands_it_to_spark(spark, products):
             row["id"]: row["file"]
             for row in spark.table(products).selectExpr("id", "input_file_name() AS file").collect()
         }
-        assert [files[i] for i in hits.column("id").to_pylist()] == placed.column("file_path").to_pylist()
+        assert [files[i] for i in hits.column("id").to_pylist()] == placed.places.column("file_path").to_pylist()

@@ -406,7 +406,7 @@ def test_places_that_take_no_table(clean_session, tmp_path):
         with pytest.raises(error) as raised:
             write(frame, table, record_key="id", **arguments)
         assert str(raised.value) == message
-    sentence = "^df is a DataFrame of Spark or pandas, or an Arrow table, not list; convert it first$"
+    sentence = "^df is a DataFrame of Spark, pandas or polars, an Arrow table, or .* not list; convert it first$"
     with pytest.raises(InvalidTypeError, match=sentence):
         write([1], "t", record_key="id")  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
@@ -532,22 +532,27 @@ def _local(kind: str):
     if kind == "lists":
         return pd.DataFrame({"id": range(6), "emb": [v.tolist() for v in vectors], "title": [*"abcde", None]})
     fixed = pa.FixedSizeListArray.from_arrays(pa.array(np.concatenate(vectors)), 3)
-    return pa.table({"id": pa.array(range(6), pa.int32()), "emb": fixed, "title": [*"abcde", None]})
+    table = pa.table({"id": pa.array(range(6), pa.int32()), "emb": fixed, "title": [*"abcde", None]})
+    if kind == "polars":
+        import polars as pl
+
+        return pl.DataFrame(table)
+    return table.to_reader() if kind == "stream" else table
 
 
-@pytest.mark.parametrize("kind", ["pandas", "lists", "arrow"])
+@pytest.mark.parametrize("kind", ["pandas", "lists", "arrow", "polars", "stream"])
 def test_rows_of_pandas_and_arrow_at_a_path_object(spark, tmp_path, kind):
     import hudi_vector as hv
 
     table = tmp_path / "local"
     how = {"record_key": "id", "vectors": {"emb": 3}, "operation": "bulk_insert", "options": QUICK}
-    hv.write(_local(kind), table, **how)
+    assert hv.write(_local(kind), table, **how, spark=spark).inserted == 6
     found = hv.search(spark, table, "emb", [5.0, 1.0, -5.0], 2, metric="l2", columns=["id", "title"])
     assert found.columns == ["id", "title", "_distance"]
     assert [row["id"] for row in found.collect()] == [5, 4]
     assert spark.read.format("hudi").load(str(table)).schema["emb"].metadata["hudi_type"] == "VECTOR(3)"
     assert spark.read.format("hudi").load(str(table)).schema["id"].dataType.simpleString() == (
-        "int" if kind == "arrow" else "bigint"
+        "bigint" if kind in ("pandas", "lists") else "int"
     )
     with hv.open(table, column="emb") as opened:
         assert len(opened.search([0.0, 0.0, 0.0], 3)) == 3
@@ -562,6 +567,36 @@ def test_rows_of_pandas_and_arrow_at_a_path_object(spark, tmp_path, kind):
         assert hv.blobs.inventory(spark, table).count() == 0
 
 
+def test_a_first_load_by_upsert_is_told_of_bulk_insert(spark, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("hudi_vector.writing.writer._MANY_ROWS", 6)
+    hint = f"'{tmp_path}/t' is a new table: operation='bulk_insert' writes its first 6 rows several times faster"
+    for told in (True, False):  # the second write finds the table
+        caplog.clear()
+        write(numbered(spark, range(6)), f"{tmp_path}/t", record_key="id", vectors={"emb": 3}, options=QUICK)
+        assert (hint in caplog.text) is told
+    caplog.clear()
+    write(
+        numbered(spark, range(6)), f"{tmp_path}/u", record_key="id", vectors={"emb": 3}, operation="bulk_insert",
+        options=QUICK,
+    )  # fmt: skip
+    assert "bulk_insert" not in caplog.text
+
+
+def test_rows_go_to_the_session_that_is_given(spark, tmp_path):
+    import pandas as pd
+
+    from hudi_vector.writing.local_frames import spark_frame
+
+    other = spark.newSession()
+    rows = pd.DataFrame({"id": [1]})
+    assert spark_frame(rows, other).sparkSession is other
+    assert spark_frame(rows).sparkSession._jsparkSession.equals(spark.getActiveSession()._jsparkSession)
+    frame = spark.range(1)
+    assert spark_frame(frame, spark) is frame
+    with pytest.raises(InvalidArgumentError, match="belongs to another session than spark; leave spark out"):
+        write(frame, f"{tmp_path}/t", record_key="id", spark=other)
+
+
 def test_what_is_no_dataframe_is_named_with_its_package(spark, tmp_path):
     import pandas as pd
     import pyarrow as pa
@@ -571,7 +606,7 @@ def test_what_is_no_dataframe_is_named_with_its_package(spark, tmp_path):
     kind = f"{pd.DataFrame.__module__}.DataFrame"
     assert kind.startswith("pandas")
     for rows, sentence in [
-        (3, "df is a DataFrame of Spark or pandas, or an Arrow table, not int; convert it first"),
+        (3, "or an object with __arrow_c_stream__, not int; convert it first"),
         (pd.Series([1]), f"not {pd.Series.__module__}.Series;"),
         (pd.DataFrame({"id": []}), f"a {kind} without rows does not say what its columns hold"),
         (pd.DataFrame([[1, 2]], columns=["id", "id"]), "df has two columns 'id'"),

@@ -60,6 +60,9 @@ arguments                   ground   errors
 workers                     ground   errors
 executors                   ground   errors read storage table workers
 jars                        ground   errors
+progress                    ground
+quiet                       ground   jars spark.catalyst
+shown                       ground
 kernels                     ground   errors kernels.metrics
 kernels.metrics             ground   errors kernels
 storage                     ground   errors options storage.credentials
@@ -76,9 +79,9 @@ index                       vectors  errors index.calibration index.kinds index.
 index.kinds                 vectors  errors index kernels kernels.metrics read read.parquet
 index.packs                 vectors  errors index index.kinds kernels read read.logs read.parquet storage
 index.calibration           vectors  errors index index.kinds kernels kernels.metrics read read.parquet storage
-query                       vectors  arguments errors executors index index.calibration index.kinds kernels kernels.metrics
-                                     options query.indexed query.lance read read.logs read.parquet read.predicate schema
-                                     storage table
+query                       vectors  arguments errors executors index index.calibration index.kinds kernels
+                                     kernels.metrics options query.indexed query.lance read read.logs read.parquet
+                                     read.predicate schema shown storage table
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors options read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics query query.files
@@ -89,8 +92,8 @@ query.hybrid                vectors  arguments errors index.calibration kernels 
                                      read.parquet
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
                                      schema table
-query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance read
-                                     read.predicate storage table
+query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance
+                                     read read.parquet read.predicate shown storage table
 query.changes               vectors  errors query.opened read table
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
                                      query.files query.join read read.predicate schema spark spark.catalyst storage
@@ -110,7 +113,8 @@ streaming.snapshots         vectors  errors index options query query.asking rea
                                      streaming table
 writing.vectors             vectors  errors schema spark.catalyst
 table_services.vector_index vectors  arguments errors executors index index.calibration index.kinds index.packs
-                                     kernels.metrics options query query.files query.opened read spark spark.search storage table table_services
+                                     kernels.metrics options progress query query.files query.opened read shown spark
+                                     spark.search storage table table_services
 blobs                       blobs    container_formats errors options schema storage
 blobs.containers            blobs    blobs container_formats errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
@@ -126,36 +130,37 @@ writing.blobs               blobs    arguments blobs blobs.containers blobs.stor
 writing.rewriting           blobs    arguments blobs blobs.containers blobs.copies errors kernels read schema
                                      spark.blobs spark.catalyst storage table writing writing.blobs
 table_services.retention    blobs    blobs.uploads errors storage table
-table_services.plans        blobs    blobs blobs.uploads errors storage table
-table_services.references   blobs    blobs blobs.uploads errors read read.logs storage table table_services
+table_services.plans        blobs    blobs blobs.uploads errors shown storage table
+table_services.references   blobs    blobs blobs.uploads errors progress read read.logs storage table
                                      table_services.retention workers
 table_services.trash        blobs    blobs errors storage table_services
 table_services.marking      blobs    blobs blobs.uploads errors storage table table_services table_services.plans
                                      table_services.references table_services.retention table_services.trash
-table_services.cleaning     blobs    arguments blobs blobs.uploads errors options spark.catalyst storage table
-                                     table_services table_services.marking table_services.plans
+table_services.cleaning     blobs    arguments blobs blobs.uploads errors options progress shown spark.catalyst
+                                     storage table table_services table_services.marking table_services.plans
                                      table_services.references table_services.retention table_services.trash writing
-table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts blobs.uploads errors options spark.blobs
-                                     spark.catalyst storage table table_services table_services.cleaning
+table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts blobs.uploads errors options progress
+                                     spark.blobs spark.catalyst storage table table_services table_services.cleaning
                                      table_services.marking table_services.plans table_services.retention writing
                                      writing.blobs writing.rewriting
 table_services.clustering   blobs    arguments blobs errors read schema spark spark.blobs spark.catalyst storage table
                                      table_services table_services.compaction table_services.plans
                                      table_services.retention writing writing.blobs writing.rewriting
-writing                     both     arguments blobs.storing blobs.uploads errors options schema spark.catalyst storage
-                                     table writing.blobs writing.vectors
-table_services              both     arguments blobs blobs.uploads errors options spark storage table
+writing                     both     arguments blobs.storing blobs.uploads errors options progress schema shown
+                                     spark.catalyst storage table writing.blobs writing.vectors
+table_services              both     arguments blobs blobs.uploads errors options shown spark storage table
                                      table_services.references
-table_services.erasure      both     arguments blobs blobs.uploads errors index index.packs read.logs storage table table_services
-                                     table_services.cleaning table_services.marking table_services.references
-                                     table_services.retention table_services.trash writing
-table_services.maintenance  both     arguments blobs errors options spark.blobs spark.catalyst storage table_services
-                                     table_services.cleaning table_services.clustering table_services.compaction
-                                     table_services.plans table_services.trash table_services.vector_index
+table_services.erasure      both     arguments blobs blobs.uploads errors index index.packs progress read.logs shown
+                                     storage table table_services table_services.cleaning table_services.marking
+                                     table_services.references table_services.retention table_services.trash writing
+table_services.maintenance  both     arguments blobs errors options shown spark.blobs spark.catalyst storage
+                                     table_services table_services.cleaning table_services.clustering
+                                     table_services.compaction table_services.plans table_services.trash
+                                     table_services.vector_index
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
-session                     both     arguments errors jars spark.catalyst sql
-command                     both     blobs errors index.kinds jars kernels.metrics options query query.opened read schema
-                                     spark.catalyst storage table table_services table_services.cleaning
+sessions                    both     arguments errors jars quiet spark.catalyst sql
+command                     both     blobs errors index.kinds jars kernels.metrics options progress query query.opened read
+                                     schema spark.catalyst storage table table_services table_services.cleaning
                                      table_services.clustering table_services.erasure table_services.maintenance
                                      table_services.plans version
 __main__                    both     command

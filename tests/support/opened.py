@@ -15,11 +15,12 @@ _OF_OPEN = ("storage_options", "options", "zone")
 
 
 def found_in(
-    table: str | os.PathLike[str], query: Any, k: int = 10, *, column: str = "emb", columns: Any = ("*",), **asked: Any
+    table: str | os.PathLike[str], query: Any, k: int = 10, *, column: str = "emb", columns: Any = None, **asked: Any
 ) -> SearchHits:
-    """What one search finds, with all columns but the vectors unless others are named."""
+    """What one search finds, with all columns but the vectors, Hudi's own too, unless others are named."""
     with hv.open(table, column=column, **_taken(asked)) as opened:
-        return opened.search(query, k, columns=_listed(columns), **asked)
+        every = [name for name in opened.schema.names if name.lower() != column.lower()]
+        return opened.search(query, k, columns=every if columns is None else _listed(columns), **asked)
 
 
 def plan_of(table: str | os.PathLike[str], query: Any, k: int = 10, *, column: str = "emb", **asked: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,10 @@ class Expected:
 
 
 def search(spark: SparkSession, path: str, column: str, query: np.ndarray, k: int, **more: Any) -> list[Row]:
-    """What `hv.search` finds."""
-    return hv.search(spark, path, column, query, k, **more).collect()
+    """What `hv.search` finds, with Hudi's own columns first, which have to be named."""
+    found = hv.search(spark, path, column, query, k, **more)
+    hidden = str(found._jdf.queryExecution().analyzed().metadataOutput().mkString(" "))
+    return found.select(*re.findall(r"(_hoodie_\w+)#\d+", hidden), "*").collect()
 
 
 def assert_found(got: list[Row], expected: Ranking) -> None:

@@ -28,7 +28,7 @@ def test_a_changed_test_is_the_nearest_of_all() -> None:
 
 
 def test_public_names_and_helpers_of_tests_lead_to_tests() -> None:
-    assert "test_session.py" in _near("hudi_vector/session.py")[:5]  # it only says hv.configure and hv.register
+    assert "test_sessions.py" in _near("hudi_vector/sessions.py")[:5]  # it only says hv.configure and hv.register
     assert "test_mark_object_store.py" in _near("tests/support/servers.py")
 
 

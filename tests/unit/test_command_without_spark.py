@@ -132,7 +132,7 @@ def test_indexes_are_made_and_measured_without_spark(vectors: Path, tmp_path: Pa
     )
     codes = [code for code, _ in (refreshed, made, known, measured, short)]
     assert codes == [0, 0, 0, 0, 1]
-    assert (refreshed[1][0]["segments_made"], refreshed[1][0]["rows"]) == (1, 120)
+    assert (refreshed[1][0]["segments_made"], refreshed[1][0]["covered_rows"]) == (1, 120)
     assert [(rows[0]["kind"], rows[0]["segments_made"]) for _, rows in (made, known)] == [
         ("ivf_flat", 2),
         ("ivf_flat", 0),

@@ -97,7 +97,7 @@ def test_no_search_finds_what_is_deleted(
             assert ("index" in found.report.slices) == (asked.get("mode") != "exact")
         many = t.search_batch([query, query], k, deleted=told(files, deleted - half, form), **arguments)
         assert many.column("id").to_pylist() == ids.tolist() * 2
-        assert found.report.rows == ROWS * FILES - len(deleted)
+        assert found.report.rows_seen == ROWS * FILES - len(deleted)
 
 
 def test_deleted_rows_travel_small() -> None:

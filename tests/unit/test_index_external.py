@@ -34,6 +34,7 @@ from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.storage import StorageOptions
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.vector_index.api import _advice
 
 DIMENSION = 6
 QUERIES = np.random.default_rng(5).standard_normal((4, DIMENSION)) * 2
@@ -109,7 +110,9 @@ def assert_exact(directory: str, slices: dict[str, int], **named: Any) -> None:
 def test_files_are_indexed_without_spark(tmp_path: Path, directory: str, form: str, kind: str) -> None:
     files = write_files(tmp_path / "data", form=form)
     made = built(directory, files=files, kind=kind)
-    assert (made.segments_made, made.segments_kept, made.rows, made.kind) == (4, 0, 480, kind)
+    assert (made.segments_made, made.segments_kept, made.covered_rows, made.kind) == (4, 0, 480, kind)
+    assert made.advice == "the vectors have 0.0 MiB: below about 8 MiB searches are as fast without an index"
+    assert made.advice in repr(made)
     assert_exact(directory, {"index": 4}, files=files)
     truth = exact_distances(all_vectors(), QUERIES[0], "l2")
     with opened(directory, files=files[::-1]) as t:
@@ -600,10 +603,30 @@ def test_the_command_needs_no_spark_for_files(
         return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     code, (made,) = run("build-if-missing", "--column", "emb", "--metric", "l2")
-    assert (code, made["segments_made"], made["rows"]) == (0, 4, 480)
+    assert (code, made["segments_made"], made["covered_rows"]) == (0, 4, 480)
     assert [one["covered_files"] for one in run("describe")[1]] == [4]
     assert run("verify", "--column", "emb") == (0, [])
     assert main(["index", "refresh", "--file", files[0], "--column", "emb"]) == 2
     assert "an index of files needs a directory" in capsys.readouterr().err
     assert main(["index", "describe", "--file", files[0], "--table", "t"]) == 2
     assert capsys.readouterr().err == "hudi-vector: give one of a table, --file and --delta\n"
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "target", "folder", "said"),
+    [
+        (1, None, "file:///t", "below about 8 MiB searches are as fast without an index"),
+        (1, 0.9, "file:///t", "below about 8 MiB searches are as fast without an index"),
+        (50, None, "file:///t", "below about 128 MiB exact searches are as fast without an index"),
+        (50, 1.0, "file:///t", "those with a recall target, such as recall_target=0.95, are several times faster"),
+        (50, 0.9, "file:///t", ""),
+        (500, None, "file:///t", ""),
+        (1, None, "s3a://bucket/t", ""),
+    ],
+)
+def test_an_index_that_is_hardly_worth_having_says_so(
+    mebibytes: int, target: float | None, folder: str, said: str
+) -> None:
+    found = _advice(mebibytes << 20, target, folder)
+    assert said in found
+    assert bool(said) == bool(found)

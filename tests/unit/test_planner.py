@@ -240,10 +240,17 @@ def test_a_plan_travels_and_shows_no_secret() -> None:
         "  index       none: the column has no index",
         "  execution   local: 30 bytes, no more than hoodie.vector.search.local.max.bytes = 2147483648",
         "  slices      2 to read",
-        "  bytes       30 at the most",
         "    merged    1: 2 log files",
         "    parquet   1",
+        "  bytes       30 at the most",
     ]
+    assert repr(made).splitlines()[-4:] == [
+        "├─ slices      2 to read",
+        "│  ├─ merged    1: 2 log files",
+        "│  └─ parquet   1",
+        "└─ bytes       30 at the most",
+    ]
+    assert [row["access"] for row in made.rows()] == ["parquet", "merged"]
 
 
 def test_a_plan_says_what_was_pruned_and_what_is_no_vector() -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from support.blob_states import DAY, NOW, OLD, BlobTable, blob
 
-from hudi_vector.table_services import progress
+from hudi_vector import progress
+from hudi_vector.progress import followed, without_bars
 from hudi_vector.table_services.erasure.api import look
 from hudi_vector.table_services.marking.mark import find_unneeded
-from hudi_vector.table_services.progress import followed, without_bars
 
 GONE = "\x1b[1A\x1b[2K"
 """What removes the line above the cursor."""

@@ -54,7 +54,7 @@ def test_rows_and_reasons_are_counted_as_for_single_files(tmp_path: Path, monkey
             found = opened.search([0.0] * 4, 3, metric="l2", columns=["id"], filter="price < 5")
         assert found.column("id").to_pylist() == [0, 10, 20]
         report = found.report
-        reports.append((report.rows, report.filtered, report.nulls, report.invalid, report.slices))
+        reports.append((report.rows_seen, report.filtered, report.nulls, report.invalid, report.slices))
     assert reports[0] == reports[1]
     assert reports[0][0] == 15
 

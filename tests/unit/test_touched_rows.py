@@ -69,9 +69,9 @@ def test_the_answer_is_that_of_whole_slices(table: str, cached: bool) -> None:
                 assert ask(t, query, **asked) == ask(t, query, mode="exact", **asked)
         hits = t.search(QUERIES[0], 100, metric="l2")
         assert hits.report.slices == {"index": 2, "touched": 2}
-        assert hits.report.rows == t.search(QUERIES[0], 100, metric="l2", mode="exact").report.rows
+        assert hits.report.rows_seen == t.search(QUERIES[0], 100, metric="l2", mode="exact").report.rows_seen
         assert "rows that no log file touches" in hits.plan.describe()
-        merged = hits.column("file_path").null_count
+        merged = hits.places.column("file_path").null_count
         assert 0 < merged < len(hits)  # the others lie where the base file has them
         many = t.search_batch(QUERIES, 4, metric="l2", columns=["id"])
         singles = [t.search(query, 4, metric="l2", columns=["id"]).table for query in QUERIES]

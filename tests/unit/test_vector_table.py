@@ -32,6 +32,7 @@ from hudi_vector.errors import (
 )
 from hudi_vector.query.files.plain_files import DeltaFiles
 from hudi_vector.read.cache import process_cache
+from hudi_vector.shown import as_tree
 from hudi_vector.storage import StorageOptions
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
@@ -60,9 +61,9 @@ def ids(rows: list[Row], k: int, metric: str = "l2") -> list[int]:
 
 def test_a_search_says_where_its_rows_lie(table: WrittenTable, rows: list[Row]) -> None:
     with opened(table) as t:
-        hits = t.search(QUERY, 6, metric="l2")
-        assert hits.table.schema.names == ["file_path", "row_index", "_distance"]
-        assert hits.table.schema.types == [pa.string(), pa.int64(), pa.float64()]
+        hits = t.search(QUERY, 6, metric="l2", columns=[])
+        assert hits.table.schema == pa.schema([("_distance", pa.float64())])
+        assert hits.places.schema == pa.schema([("file_path", pa.string()), ("row_index", pa.int64())])
         assert len(hits) == 6
         fetched = t.fetch_rows(hits.refs, columns=["ID", "emb"])
         assert fetched.column("id").to_pylist() == ids(rows, 6)
@@ -71,18 +72,70 @@ def test_a_search_says_where_its_rows_lie(table: WrittenTable, rows: list[Row]) 
         assert hits.report.reached_k
 
 
+def test_without_columns_a_search_has_those_of_the_user(table: WrittenTable, rows: list[Row]) -> None:
+    with opened(table) as t:
+        hits = t.search(QUERY, 6, metric="l2")
+        assert hits.column_names == ["id", "name", "price", "grp", "_distance"]
+        assert hits.column("id").to_pylist() == ids(rows, 6)
+        assert hits.table.equals(t.search(QUERY, 6, metric="l2", columns=["*"]).table)
+        assert t.search(QUERY, 6, columns=["_hoodie_record_key"]).column_names == ["_hoodie_record_key", "_distance"]
+        assert t.fetch_rows(hits.refs).column_names == hits.column_names[:-1]
+
+
+def test_an_opened_table_has_a_length_and_a_schema(table: WrittenTable, rows: list[Row], tmp_path: Path) -> None:
+    with opened(table) as t:
+        assert len(t) == len(rows)
+        assert {"id", "name", "emb", "_hoodie_record_key"} <= set(t.schema.names)
+        assert t.schema.field("price").type == pa.float64()
+    with tarfile.open(MERGED) as packed:
+        packed.extractall(tmp_path / "merged", filter="data")
+    merged = hv.open(str(tmp_path / "merged" / "table"), column="emb")
+    assert len(merged) == merged.search(QUERY, 1, mode="exact").report.rows_seen > 0
+    assert len(merged) == len(merged.search(QUERY, 1000, columns=[])) + merged.search(QUERY, 1).report.nulls
+    files = sorted(table.path.rglob("*.parquet"))
+    alone = hv.open(files=files[:1], column="emb")
+    assert len(hv.open(files=files[:1], column="emb", deleted={files[0]: [0, 3]})) == len(alone) - 2
+
+
+def test_a_column_that_is_called_like_one_of_the_search_is_left_out(tmp_path: Path) -> None:
+    vectors = pa.array([[0.0, 1.0], [1.0, 0.0]], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"id": [1, 2], "_distance": [7, 8], "emb": vectors}), tmp_path / "a.parquet")
+    t = hv.open(files=[tmp_path / "a.parquet"], column="emb")
+    for columns in (None, ["*"], ["_DISTANCE"]):
+        with pytest.raises(InvalidArgumentError, match=r"has a column '_distance', .* name other columns"):
+            t.search([0.0, 1.0], columns=columns)
+    assert t.search([0.0, 1.0], 1, columns=["id"]).to_pylist() == [{"id": 1, "_distance": 0.0}]
+
+
 def test_hits_show_their_first_rows_and_nothing_of_the_plan(table: WrittenTable) -> None:
     with opened(table) as t:
-        few = repr(t.search(QUERY, 2, metric="l2", columns=["id", "name", "emb"]))
-        assert few.splitlines()[0] == f"SearchHits: 2 rows of '{table.path}'"
-        assert few.splitlines()[1].split() == ["id", "name", "emb", "_distance"]
-        assert "4 values]" in few
-        assert len(few.splitlines()) == 4
+        hits = t.search(QUERY, 2, metric="l2", columns=["id", "name", "emb"])
+        few = repr(hits).splitlines()
+        assert few[:2] == ["SearchHits", f"  2 rows of '{table.path}'"]
+        assert few[2].split() == ["id", "name", "emb", "_distance"]
+        assert "4 values]" in few[3]
+        assert len(few) == 5
+        assert hits.rows() == hits.table.to_pylist()
+        assert hits.to_pandas()["id"].tolist() == hits.column("id").to_pylist()
+        assert hits._repr_html_().count("<tr>") == 3
         many = repr(t.search(QUERY, 60, metric="l2"))
-        assert len(many.splitlines()) == 13
+        assert len(many.splitlines()) == 14
         assert many.endswith("…")
         assert len(many) < 3000
-        assert repr(t.search(QUERY, 3, filter="id < 0", columns=["id"])).startswith("SearchHits: 0 rows")
+        assert repr(t.search(QUERY, 3, filter="id < 0", columns=["id"])).splitlines()[1].startswith("  0 rows of")
+
+
+def test_an_opened_table_shows_its_columns_without_reading_them(table: WrittenTable) -> None:
+    t = opened(table)
+    shown = repr(t).splitlines()
+    assert shown[0] == f"VectorTable '{table.path}', searched by 'emb'"
+    assert re.fullmatch(r"  \d+ file slices at instant 2026\d+", shown[1])
+    assert "  emb: VECTOR(4)" in shown
+    assert "  price: double" in shown
+    assert not [line for line in shown if "_hoodie_" in line]
+    assert "VECTOR(4)" in t._repr_html_()
+    t.close()
+    assert repr(t).endswith("  closed")
 
 
 def test_a_path_object_names_a_table(table: WrittenTable, rows: list[Row]) -> None:
@@ -122,8 +175,8 @@ def test_a_batch_is_its_single_searches(table: WrittenTable) -> None:
     singles = [t.search(query, 4, filter="price < 80", columns=["id"]).table for query in queries]
     assert many.table.drop_columns(["_hudi_query_index"]).equals(pa.concat_tables(singles))
     assert many.column("_hudi_query_index").to_pylist() == [number for number in range(9) for _ in range(4)]
-    placed = t.search_batch(queries, 2)
-    assert placed.table.schema.names == ["_hudi_query_index", "file_path", "row_index", "_distance"]
+    placed = t.search_batch(queries, 2, columns=[])
+    assert placed.table.schema.names == ["_hudi_query_index", "_distance"]
     assert len(placed.refs) == 18
     for none in (np.empty((0, 4)), []):
         assert t.search_batch(none, 2, columns=["id"]).table.schema.equals(many.table.schema)
@@ -157,7 +210,7 @@ def test_the_snapshot_is_kept_until_it_is_refreshed(table: WrittenTable, rows: l
 def test_a_file_that_hudis_clean_took_is_not_missed(table: WrittenTable, rows: list[Row]) -> None:
     first = str(table.clock - 1000)
     t = opened(table)
-    refs = t.search(QUERY, 70).refs
+    refs = t.search(QUERY, 70, columns=[]).refs
     second = table.commit({("a", "f1"): rows[:5]})
     table.remove("a", "f1", first)
     table.complete(table.next_instant(), "clean", earliest=second)
@@ -194,7 +247,7 @@ def test_merged_rows_have_columns_and_no_place(tmp_path: Path) -> None:
     assert hits.num_rows == 5
     placed = t.search(QUERY, 5, metric="l2")
     assert placed.column("_distance").equals(hits.column("_distance"))
-    assert placed.column("file_path").null_count == placed.column("row_index").null_count > 0
+    assert placed.places.column("file_path").null_count == placed.places.column("row_index").null_count > 0
     with pytest.raises(UnsupportedTableError, match="merged from log files and have no place"):
         _ = placed.refs
 
@@ -414,10 +467,10 @@ def test_pyspark_is_not_needed(table: WrittenTable, rows: list[Row]) -> None:
 def test_the_plan_of_a_call_is_explained(table: WrittenTable) -> None:
     with opened(table) as t:
         hits = t.search(QUERY, 5, filter="price < 50", columns=["id"])
-        assert hv.explain(t.search, QUERY, 5, filter="price < 50", columns=["id"]) == hits.plan.describe()
-        assert hv.explain(t.search, QUERY, 5, filter="price < 50") == hits.plan.describe()
+        assert hv.explain(t.search, QUERY, 5, filter="price < 50", columns=["id"]) == as_tree(hits.plan.describe())
+        assert hv.explain(t.search, QUERY, 5, filter="price < 50") == as_tree(hits.plan.describe())
         many = t.search_batch([QUERY] * 3, k=2, metric="l2")
-        assert hv.explain(t.search_batch, [QUERY] * 3, k=2, metric="l2") == many.plan.describe()
+        assert hv.explain(t.search_batch, [QUERY] * 3, k=2, metric="l2") == as_tree(many.plan.describe())
 
 
 def test_what_cannot_be_explained_is_said(table: WrittenTable) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
-from hudi_vector.storage import normalise
+from hudi_vector.storage import normalise, path_text
 from hudi_vector.table.deleted_rows import DeletedRows
 from hudi_vector.table.model import Snapshot
 
@@ -34,7 +34,8 @@ def checked_deleted(value: Any) -> Deleted:
         return {}
     by_file = list(value.items()) if isinstance(value, Mapping) else _grouped(value)
     made: dict[str, DeletedRows] = {}
-    for file, rows in by_file:
+    for named, rows in by_file:
+        file = path_text(named)
         if not isinstance(file, str) or not file:
             raise InvalidTypeError(f"deleted names files by path or URI, and {file!r} is neither")
         uri, gone = normalise(file), _rows_of(file, rows)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,15 @@ from hudi_vector.query.merge import Winners
 from hudi_vector.query.opened.external import external_indexes
 from hudi_vector.query.opened.frames import one_partition
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots, SnapshotSource
-from hudi_vector.query.opened.request import Asked, Found, as_queries, spelled, vector_column
+from hudi_vector.query.opened.request import Asked, Found, as_queries, require_readable, spelled, vector_column
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
-from hudi_vector.read.spec import ScanSpec
+from hudi_vector.read.conform import vector_type
+from hudi_vector.read.lance import LanceSlice
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.shown import Shown, ShownText
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
 from hudi_vector.storage.parallel import counted, set_parallelism
 from hudi_vector.table.instants import parse_as_of
@@ -43,18 +48,18 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Unpack
 
 __all__ = ["SearchHits", "VectorTable", "open"]
 
-_SHOWN_ROWS, _SHOWN_TEXT = 10, 40
 _PATH, _ROW, _DISTANCE, _QUERY = "file_path", "row_index", "_distance", "_hudi_query_index"
 _REFS = pa.schema([pa.field(_PATH, pa.string()), pa.field(_ROW, pa.int64())])
 
 
 @dataclass(frozen=True, repr=False)
-class SearchHits:
+class SearchHits(Shown):
     """The rows found by a search, with everything that a ``pyarrow.Table`` has.
 
     For example ``column``, ``to_pylist`` and ``to_pandas``. `table` holds the rows, `plan` is the plan of the search,
@@ -92,15 +97,36 @@ class SearchHits:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def __repr__(self) -> str:
-        """Return the number of rows and the first of them, without the plan and the report."""
-        count = len(self)
-        lines = [f"SearchHits: {count} {'row' if count == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"]
-        first = self.table.slice(0, _SHOWN_ROWS)
-        cells = [[name, *map(_short, first.column(name).to_pylist())] for name in first.column_names]
-        padded = [[cell.rjust(max(map(len, column))) for cell in column] for column in cells]
-        lines += ["  ".join(row) for row in zip(*padded, strict=True)]
-        return "\n".join([*lines, "…"] if count > _SHOWN_ROWS else lines)
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows, each as a dictionary.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.search(q, k=1, columns=["id"]).rows()[0].keys()
+            dict_keys(['id', '_distance'])
+        """
+        found: list[dict[str, Any]] = self.table.to_pylist()
+        return found
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a DataFrame of pandas.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     len(t.search(q, k=5).to_pandas())
+            5
+        """
+        return self.table.to_pandas()
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line: the number of rows, and the table.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     len(list(t.search(q, k=5).lines()))
+            1
+        """
+        yield f"{len(self)} {'row' if len(self) == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"
 
     def __getitem__(self, key: Any) -> Any:
         return self.table[key]
@@ -169,11 +195,58 @@ class VectorTable:
         except (HudiVectorError, OSError):
             return None
 
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        return ShownText("\n".join(self._lines()))._repr_html_()
+
+    def _lines(self) -> Iterator[str]:
+        """Yield what is known of the table without reading its files."""
+        yield f"VectorTable '{self.name}', searched by '{self.column}'"
+        if self._kept is None:
+            yield "  closed"
+            return
+        snapshot = self._snapshot(self._as_of)
+        yield f"  {len(snapshot.file_slices)} file slices at instant {snapshot.instant or 'none'}"
+        own = [field for field in snapshot.schema if not field.name.startswith("_hoodie_")]
+        yield from (
+            f"  {field.name}: {vector.descriptor if (vector := vector_type(field)) else field.type}" for field in own
+        )
+
     def __enter__(self) -> VectorTable:
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+    def __len__(self) -> int:
+        """Return the number of rows, from the files' footers; log files are merged for it."""
+        snapshot = self._snapshot(self._as_of)
+        for gone in self._left_out(None):
+            snapshot = without_deleted(snapshot, gone)
+        dimension = vector_column(snapshot, self.column, self.name, 1).dimension
+        asked = self._asked(np.zeros((1, dimension)), 1, "l2", None, None, None, Tuning("exact"))
+        plan, counts = asked.plan(snapshot, ()), ScanCounts()
+        require_readable(plan)
+        for access in plan.slices:
+            reader = open_slice(access, plan.spec, keep=True)
+            if isinstance(reader, (ParquetSlice, LanceSlice)):
+                reader.allowed(counts)
+            else:
+                deque(reader.blocks(counts), maxlen=0)
+        return counts.rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of the table, with Hudi's own, and their Arrow types.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     "title" in t.schema.names
+            True
+        """
+        return self._snapshot(self._as_of).schema
 
     def close(self) -> None:
         """Forget the snapshots; the process's cache drops the table's data when it needs the room.
@@ -224,8 +297,7 @@ class VectorTable:
         def answer(snapshot: Snapshot) -> str:
             for gone in left_out:
                 snapshot = without_deleted(snapshot, gone)
-            if wanted is not None:
-                self._names(snapshot, wanted)
+            self._names(snapshot, wanted)
             return described(asked.plan(snapshot, self._known_indexes(snapshot, tuning)))
 
         return self._snapshots().answer(asked.as_of, answer)
@@ -254,8 +326,8 @@ class VectorTable:
             k: The number of rows, 1 to 100,000.
             metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
             filter: A condition over the table's columns, applied before distances.
-            columns: The columns to return, ``"*"`` for all except the searched column; by default none, but the place
-                of each row.
+            columns: The columns to return in addition to ``_distance``; by default, and for ``"*"``, all except the
+                searched one and Hudi's own, whose names begin with ``_hoodie_``. ``[]`` reads no column.
             mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one if the answer stays exact or a recall
                 target below 1 is set; ``"approximate"`` uses one even if rows may be missed.
             recall_target: The share of the true nearest rows to find on average, for example 0.95.
@@ -267,8 +339,7 @@ class VectorTable:
             options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
         Returns:
-            The rows, ascending by distance: ``columns`` and ``_distance``, or ``file_path``, ``row_index`` and
-            ``_distance``. The place of a row that was merged from log files is NULL.
+            The rows, ascending by ``_distance``. `refs` of them are their places, of which `fetch_rows` reads columns.
 
         Raises:
             InvalidArgumentError: An argument is not allowed.
@@ -342,7 +413,7 @@ class VectorTable:
 
         Args:
             refs: Pairs of file and row number, as `SearchHits.refs` returns them, in any order; pairs may repeat.
-            columns: The columns; by default all except the searched column.
+            columns: The columns; by default all except the searched one and Hudi's own, as for `search`.
 
         Returns:
             A row for each pair, in the caller's order.
@@ -360,8 +431,7 @@ class VectorTable:
         pairs = _pairs(refs)
         snapshot = self._snapshot(self._as_of)
         schema, wanted = snapshot.schema, checked_names(columns)
-        searched = spelled(self.column, schema, self.name)
-        names = [n for n in schema.names if n != searched] if wanted is None else list(dict.fromkeys(wanted))
+        names = self._usual(snapshot) if wanted is None else list(dict.fromkeys(wanted))
         spec = ScanSpec(
             table_uri=snapshot.source.uri,
             schema=schema,
@@ -436,7 +506,7 @@ class VectorTable:
             snapshot = chosen
             for gone in left_out:
                 snapshot = without_deleted(snapshot, gone)
-            names = None if wanted is None else self._names(snapshot, wanted)
+            names = self._names(snapshot, wanted)
             if len(vectors):
                 return _hits(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, len(vectors), batch)
             dimension = vector_column(snapshot, self.column, self.name, 1).dimension
@@ -482,19 +552,24 @@ class VectorTable:
         directory = external_directory(self._options)
         return [] if directory is None else external_indexes(snapshot, name, directory)
 
-    def _names(self, snapshot: Snapshot, wanted: tuple[str, ...]) -> list[str]:
-        """Return the columns to read, as the table spells them.
+    def _usual(self, snapshot: Snapshot) -> list[str]:
+        """Return the columns that are read where none are named: all except the searched one and Hudi's own."""
+        searched = spelled(self.column, snapshot.schema, self.name)
+        return [name for name in snapshot.schema.names if name != searched and not name.startswith("_hoodie_")]
 
-        Raises InvalidArgumentError if the table has a column with a name that the search adds.
+    def _names(self, snapshot: Snapshot, wanted: tuple[str, ...] | None) -> list[str]:
+        """Return the columns to read, as the table spells them; None means those of `_usual`.
+
+        Raises InvalidArgumentError if one of them has a name that the search adds.
         """
         added = (_DISTANCE, _QUERY)
+        asked = ("*",) if wanted is None else wanted
+        named = [name for one in asked for name in (self._usual(snapshot) if one == "*" else [one])]
         taken = next((name for name in snapshot.schema.names if name.lower() in added), None)
-        if taken is not None:
+        if taken is not None and taken.lower() in map(str.lower, named):
             raise InvalidArgumentError(
-                f"'{self.name}' has a column '{taken}', the name of a column that the search adds; leave columns out"
+                f"'{self.name}' has a column '{taken}', the name of a column that the search adds; name other columns"
             )
-        every = [name for name in snapshot.schema.names if name != spelled(self.column, snapshot.schema, self.name)]
-        named = [name for one in wanted for name in (every if one == "*" else [one])]
         return list(dict.fromkeys(spelled(n, snapshot.schema, self.name) for n in named if n not in added))
 
     def _access(self, snapshot: Snapshot, uri: str, known: Mapping[str, FileSlice]) -> SliceAccess:
@@ -618,18 +693,10 @@ def _seconds(value: Any) -> float | None:
     return float(value)
 
 
-def _short(value: Any) -> str:
-    """Return a value as the text of a table cell."""
-    if isinstance(value, (list, tuple, np.ndarray)) and len(value) > 3:
-        return f"[{_short(value[0])}, … {len(value)} values]"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
-
-
-def _hits(found: Found, names: list[str] | None, queries: int, batch: bool) -> SearchHits:
+def _hits(found: Found, names: list[str], queries: int, batch: bool) -> SearchHits:
     places = _places(found.plan, found.winners)
     columns: dict[str, Any] = {_QUERY: pa.array(found.winners.query)} if batch else {}
-    read = dict(zip(places.schema.names, places.columns, strict=True)) if names is None else found.columns(names)
+    read = found.columns(names) if names else {}
     columns |= {**read, _DISTANCE: pa.array(found.winners.distance)}
     return SearchHits(pa.table(columns), found.report(queries), found.plan, places)
 

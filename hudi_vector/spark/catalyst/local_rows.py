@@ -38,10 +38,12 @@ from hudi_vector.spark.catalyst.handles import Handles, handles_of
 from hudi_vector.spark.catalyst.settings import time_zone
 from hudi_vector.spark.catalyst.unsafe_rows import MOST_ROWS, fits_unsafe, no_columns, unsafe_bytes
 
-__all__ = ["arrow_fields", "collected", "internal_rows", "no_rows"]
+__all__ = ["arrow_fields", "arrow_frame", "collected", "internal_rows", "no_rows"]
 
 # Up to this size, passing bytes as an argument of a py4j call is faster than through a socket.
 _INLINE_BYTES = 1 << 20
+# The bytes of a partition of rows that come from Python, unless there are fewer of them than cores.
+_PARTITION_BYTES = 16 << 20
 
 
 _UNREAD = StructType([StructField("", BooleanType())])
@@ -131,6 +133,21 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     return DataFrame(session.createDataFrame(java.named("java.util.ArrayList")(), kind), spark)
 
 
+def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+    """Return the rows of an Arrow table as a DataFrame, in the types of `schema`, which has the same columns.
+
+    The rows go to the JVM now, without a job. Few of them become part of the plan, as with Spark's own createDataFrame.
+    """
+    handles = handles_of(spark)
+    typed = table.cast(pa.schema([pa.field(field.name, field.type) for field in arrow_fields(schema)]), safe=False)
+    parts = max(spark.sparkContext.defaultParallelism, typed.nbytes // _PARTITION_BYTES)
+    batches = typed.combine_chunks().to_batches(max_chunksize=-(-typed.num_rows // parts) or None)
+    made = handles.python_sql_utils.toDataFrame(
+        _sent(spark, handles, batches), json.dumps(schema.jsonValue()), spark._jsparkSession
+    )
+    return DataFrame(made, spark)
+
+
 def _through_arrow(spark: SparkSession, handles: Handles, table: pa.Table, schema: StructType) -> JavaObject:
     """Return the rows of an Arrow table as ``InternalRow[]``, like Spark's ``toDataFrame`` but without analysis."""
     session, described = spark._jsparkSession, json.dumps(schema.jsonValue())
@@ -146,6 +163,11 @@ def _batches(spark: SparkSession, handles: Handles, table: pa.Table) -> JavaObje
     batches = table.combine_chunks().to_batches()
     if table.nbytes <= _INLINE_BYTES and len(batches) == 1:
         return handles.iterators.single(batches[0].serialize().to_pybytes())
+    return _sent(spark, handles, batches)
+
+
+def _sent(spark: SparkSession, handles: Handles, batches: list[pa.RecordBatch]) -> JavaObject:
+    """Send Arrow batches to the JVM and return an iterator of them there."""
     read = handles.python_sql_utils.readArrowStreamFromFile
 
     # Where Spark encrypts what it writes, the stream goes through a socket instead of a file.

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
 from hudi_vector.spark.catalyst.handles import frame_of
+from hudi_vector.spark.columns import IN_PYTHON
 from hudi_vector.spark.hybrid.batch import HybridQueries, hybrid_batch_plan
 from hudi_vector.spark.hybrid.search import checked_hybrid, hybrid_relation, probes_of
 from hudi_vector.spark.search.api import chosen, target_of
@@ -55,7 +56,8 @@ def hybrid_search(
         metrics: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"`` for all columns, or a list with one for
             each.
         filter: A SQL condition over the table's columns, applied before scores and ranks are computed.
-        columns: The columns to return; by default all except the searched columns, and the added columns.
+        columns: The columns to return; by default the added columns and all of the table except the searched ones and
+            Hudi's own, whose names begin with ``_hoodie_``.
         as_of: An instant of the timeline (14 or 17 digits) or a timestamp, to search the table as it was visible then.
         weights: A weight for each column, 1 each by default. A weight below 0 prefers distant rows; it is not allowed
             with ``"rrf"``.
@@ -93,7 +95,9 @@ def hybrid_search(
         execution=execution,
         timeout=timeout,
     )
-    found = frame_of(spark, hybrid_relation(checked, probes_of(checked, as_probes(queries, len(checked.columns)))))
+    found = frame_of(
+        spark, hybrid_relation(checked, probes_of(checked, as_probes(queries, len(checked.columns))), IN_PYTHON)
+    )
     return chosen(found, columns)
 
 
@@ -128,7 +132,7 @@ def hybrid_search_batch(
         k: The number of rows for each query row, 1 to 100,000.
         metrics: As for `hybrid_search`.
         filter: As for `hybrid_search`.
-        columns: The columns to return; all by default.
+        columns: The columns to return; by default all except Hudi's own, whose names begin with ``_hoodie_``.
         as_of: As for `hybrid_search`.
         weights: As for `hybrid_search`.
         fusion: As for `hybrid_search`.
@@ -166,7 +170,7 @@ def hybrid_search_batch(
         timeout=timeout,
     )
     asking = HybridQueries.of(target_of(spark, queries), query_columns, checked)
-    found = frame_of(spark, hybrid_batch_plan(checked, asking))
+    found = frame_of(spark, hybrid_batch_plan(checked, asking, IN_PYTHON))
     return chosen(found, columns)
 
 

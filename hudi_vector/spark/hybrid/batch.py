@@ -24,11 +24,11 @@ from hudi_vector.read.several import SearchColumn
 from hudi_vector.read.sparse import SparseColumn
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.gateway import JavaObject
-from hudi_vector.spark.columns import require_no_clash
+from hudi_vector.spark.columns import IN_SQL, Shown, require_no_clash
 from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, added_columns, searched_column
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.batch import INDEX, QUERY_PREFIX, QueryBatch, QueryRows
-from hudi_vector.spark.search.output import Output, added_output, output_of, second_side
+from hudi_vector.spark.search.output import Output, added_output, hidden_meta, output_of, second_side
 from hudi_vector.spark.search.search import lance_holds_sparse
 
 __all__ = ["HybridFinder", "HybridQueries", "hybrid_batch_plan"]
@@ -127,7 +127,7 @@ def _asked(question: HybridQuestion, asked: AskedRows) -> HybridQuestion:
     return replace(question, columns=tuple(sized), probes=asked.probes)
 
 
-def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObject:
+def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries, shown: Shown = IN_SQL) -> JavaObject:
     """Return the logical plan of a hybrid search for many query rows.
 
     The plan is lazy for a query set that can be collected on the driver. For a larger one it is a Python stage over the
@@ -135,13 +135,15 @@ def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries) -> JavaObjec
     """
     base, conf = search.base, search.base.conf()
     question = HybridQuestion(search.columns, (), base.k, search.fusion, search.normalize)
+    outputs = _outputs(search, queries)
+    hidden = hidden_meta(outputs, shown)
     batch = QueryBatch(
         base,
         queries.rows,
         QueryColumns(queries.columns, _dimensions(search), queries.rows.target.label),
         _OnDriver(search, question),
-        _outputs(search, queries),
-        (),
+        tuple(output for output in outputs if output not in hidden),
+        tuple(hidden),
         FUNCTION,
         search.describe,
     )

@@ -33,7 +33,7 @@ from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.relation import lazy_relation
-from hudi_vector.spark.columns import RANK, require_no_clash, vector_column
+from hudi_vector.spark.columns import IN_SQL, RANK, Shown, require_no_clash, vector_column
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.search import TableSearch, Wanted
 from hudi_vector.spark.search.table_functions import checked_search
@@ -207,9 +207,10 @@ def added_columns(names: Sequence[str], distances: Floats, score: Floats) -> dic
     return added | {SCORE: pa.array(score)}
 
 
-def hybrid_relation(search: HybridSearch, question: HybridQuestion) -> JavaObject:
+def hybrid_relation(search: HybridSearch, question: HybridQuestion, shown: Shown = IN_SQL) -> JavaObject:
     """Return the logical plan of a hybrid search for one query."""
     single = _Single(search, question)
-    visible = StructType([*search.plain, *search.added])
-    hidden = [StructField(field.name, field.dataType) for field in search.searched]
+    columns, named = shown.parted(search.plain)
+    visible = StructType([*columns, *search.added])
+    hidden = [*named, *(StructField(field.name, field.dataType) for field in search.searched)]
     return lazy_relation(search.base.spark, FUNCTION, visible, hidden, single.produce, search.describe)

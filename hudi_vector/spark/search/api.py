@@ -16,7 +16,7 @@ from hudi_vector.query.tuning import SearchOptions, checked_tuning
 from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.handles import frame_of, selected
 from hudi_vector.spark.catalyst.settings import one_step
-from hudi_vector.spark.columns import DISTANCE
+from hudi_vector.spark.columns import DISTANCE, IN_PYTHON
 from hudi_vector.spark.resolve import Target, resolve_frame, resolve_name
 from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.search.search import TableSearch
@@ -88,7 +88,8 @@ def search(
         k: The number of rows, 1 to 100,000.
         metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
         filter: A SQL condition over the table's columns, applied before distances are computed.
-        columns: The columns to return in addition to ``_distance``; by default all except the vector.
+        columns: The columns to return in addition to ``_distance``; by default all except the vector and Hudi's own,
+            whose names begin with ``_hoodie_``.
         mode: ``"exact"`` uses no index. ``"auto"``, the default of ``hoodie.vector.search.mode``, uses an index if the
             result stays exact or a recall target below 1 is set. ``"approximate"`` uses an index even if rows may be
             missed. None follows the setting.
@@ -99,8 +100,8 @@ def search(
         options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
 
     Returns:
-        A lazy DataFrame, ascending by ``_distance``. ``_rank`` (from 1), ``_hudi_distance`` and the vector can be
-        selected too. The snapshot is chosen when the DataFrame is first run.
+        A lazy DataFrame, ascending by ``_distance``. ``_rank`` (from 1), ``_hudi_distance``, the vector and the
+        ``_hoodie_*`` columns can be selected too. The snapshot is chosen when the DataFrame is first run.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -115,7 +116,7 @@ def search(
         spark, table, column, len(vector), mode, recall_target, options,
         k=k, metric=metric, filter=filter, as_of=as_of, max_distance=max_distance, execution=execution,
     )  # fmt: skip
-    found = frame_of(spark, single_relation(checked, constant_query(vector, checked.column.dimension)))
+    found = frame_of(spark, single_relation(checked, constant_query(vector, checked.column.dimension), IN_PYTHON))
     return chosen(found, columns, (DISTANCE,))
 
 
@@ -151,7 +152,8 @@ def search_batch(
         k: The number of rows for each query, 1 to 100,000.
         metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
         filter: A SQL condition over the table's columns, applied before distances are computed.
-        columns: The columns to return in addition to ``_distance``; all by default.
+        columns: The columns to return in addition to ``_distance``; by default all except Hudi's own, whose names
+            begin with ``_hoodie_``.
         mode: ``"exact"`` uses no index. ``"auto"``, the default of ``hoodie.vector.search.mode``, uses an index if the
             result stays exact or a recall target below 1 is set. ``"approximate"`` uses an index even if rows may be
             missed. None follows the setting.
@@ -179,7 +181,7 @@ def search_batch(
         spark, table, column, rows.dimension, mode, recall_target, options,
         k=k, metric=metric, filter=filter, as_of=as_of, max_distance=max_distance, execution=execution,
     )  # fmt: skip
-    found = frame_of(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST))
+    found = frame_of(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST, IN_PYTHON))
     return chosen(found, columns, (DISTANCE,))
 
 

@@ -31,10 +31,26 @@ from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.local_rows import arrow_fields, collected
 from hudi_vector.spark.catalyst.relation import lazy_relation
-from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash, vector_column
+from hudi_vector.spark.columns import (
+    DISTANCE,
+    HUDI_DISTANCE,
+    IN_SQL,
+    RANK,
+    Shown,
+    require_no_clash,
+    vector_column,
+)
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.few_rows import has_at_most, is_narrow
-from hudi_vector.spark.search.output import Output, added_output, columns_of, output_of, schema_of, second_side
+from hudi_vector.spark.search.output import (
+    Output,
+    added_output,
+    columns_of,
+    hidden_meta,
+    output_of,
+    schema_of,
+    second_side,
+)
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.spread import spread_plan
 
@@ -215,14 +231,11 @@ class _OnDriver:
         return self.search.run(asked.vectors, names, asked.unusable)
 
 
-def batch_plan(
-    search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Sequence[str] = (DISTANCE,)
-) -> JavaObject:
+def batch_plan(search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Shown = IN_SQL) -> JavaObject:
     """Return the logical plan of a batch search.
 
     The plan is lazy for a query set that can be collected on the driver. For a larger one it is a Python stage over the
-    query partitions, unless only Spark can merge some of the table's log files. `shown` are the distance columns that
-    ``SELECT *`` shows; RFC-102's form has fixed ones.
+    query partitions, unless only Spark can merge some of the table's log files. RFC-102's form shows fixed columns.
     """
     visible, hidden = _layout(search, queries, shape, shown)
     asking = QueryColumns.dense(queries.column, queries.target.label, search.column.dimension or None)
@@ -256,12 +269,12 @@ def _in_tasks(search: TableSearch, plan: SearchPlan) -> SideFinder:
 
 
 def _layout(
-    search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Sequence[str]
+    search: TableSearch, queries: QueryRows, shape: BatchShape, shown: Shown
 ) -> tuple[list[Output], list[Output]]:
     distance = added_output(DISTANCE, "distance", DoubleType())
     rank = added_output(RANK, "rank", IntegerType())
     if shape is BatchShape.CORPUS_FIRST:
-        require_no_clash(search.target, (shown[0], RANK, INDEX))
+        require_no_clash(search.target, (shown.distances[0], RANK, INDEX))
         first = [output_of(field, "corpus") for field in search.columns]
         index = added_output(INDEX, "index", LongType())
         # A column of the table takes precedence over the second name of the distance.
@@ -269,9 +282,9 @@ def _layout(
         added = [index, distance, rank, added_output(HUDI_DISTANCE, "distance", DoubleType())]
         added = [output for output in added if output.column.name not in taken]
         second = second_side(queries.fields, "query", [*first, *added], QUERY_PREFIX)
-        named = {DISTANCE, HUDI_DISTANCE}.difference(shown)
-        hidden = [output for output in added if output.column.name in named]
-        return [*first, *second, *(output for output in added if output not in hidden)], hidden
+        named = {DISTANCE, HUDI_DISTANCE}.difference(shown.distances)
+        hidden = [output for output in added if output.column.name in named] + hidden_meta([*first, *second], shown)
+        return [output for output in [*first, *second, *added] if output not in hidden], hidden
     require_no_clash(queries.target, (DISTANCE, RANK))
     first = [output_of(field, "query") for field in queries.fields]
     second = second_side(search.columns, "corpus", [*first, distance, rank], QUERY_PREFIX)

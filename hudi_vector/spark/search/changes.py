@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.arguments import known_arguments
@@ -75,11 +76,13 @@ def search_changes(
             spark, table, column, query, k, metric=metric, filter=filter, max_distance=max_distance, as_of=point,
             mode="auto", recall_target=1.0,
         )  # fmt: skip
-        if _KEY not in found.columns:
+        try:
+            named = found.select(_KEY, _PARTITION, "_distance")
+        except AnalysisException:
             raise UnsupportedTableError(
                 f"'{table}' keeps no {_KEY} in its rows, so that a row cannot be recognised at another instant"
-            )
-        rows = found.select(_KEY, _PARTITION, "_distance").collect()
+            ) from None
+        rows = named.collect()
         # Rows come in order of rank; a column named _rank may belong to the table.
         return {(row[0], row[1]): (rank, row[2]) for rank, row in enumerate(rows, 1)}
 

@@ -9,8 +9,9 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from hudi_vector.query.asking.output import Column
 from hudi_vector.schema import free_names
+from hudi_vector.spark.columns import Shown, is_meta
 
-__all__ = ["Output", "added_output", "columns_of", "output_of", "schema_of", "second_side"]
+__all__ = ["Output", "added_output", "columns_of", "hidden_meta", "output_of", "schema_of", "second_side"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ def second_side(fields: Sequence[StructField], side: str, first: Sequence[Output
     """Return the columns of the other side; a name that `first` takes gets the prefix, or a number if it is None."""
     names = free_names([field.name for field in fields], [output.column.name for output in first], prefix)
     return [output_of(field, side, name) for field, name in zip(fields, names, strict=True)]
+
+
+def hidden_meta(outputs: Sequence[Output], shown: Shown) -> list[Output]:
+    """Return those columns of both sides that are Hudi's, if they are not shown."""
+    return [] if shown.meta else [output for output in outputs if is_meta(output.column.source)]
 
 
 def columns_of(outputs: Sequence[Output]) -> tuple[Column, ...]:

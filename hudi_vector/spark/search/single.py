@@ -15,7 +15,7 @@ from hudi_vector.arguments import as_vector
 from hudi_vector.query.asking.output import Found
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.relation import lazy_relation
-from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, require_no_clash
+from hudi_vector.spark.columns import DISTANCE, HUDI_DISTANCE, RANK, Shown, require_no_clash
 from hudi_vector.spark.search.search import TableSearch
 
 __all__ = ["single_relation"]
@@ -61,24 +61,22 @@ def _empty_rows(count: int) -> pa.Table:
     return pa.table({"": pa.nulls(count)})
 
 
-def single_relation(search: TableSearch, query: Callable[[], Any], shown: Sequence[str] = (DISTANCE,)) -> JavaObject:
-    """Return the logical plan of a search for one vector.
-
-    `query` gives the query vector when the search runs; `shown` are the distance columns that ``SELECT *`` shows.
-    """
-    require_no_clash(search.target, shown[:1])
+def single_relation(search: TableSearch, query: Callable[[], Any], shown: Shown) -> JavaObject:
+    """Return the logical plan of a search for one vector; `query` gives it when the search runs."""
+    require_no_clash(search.target, shown.distances[:1])
     # A column of the table takes precedence over a hidden column and over the second name of the distance.
     own = {name.lower() for name in search.target.schema.names}
     added = [
-        StructField(DISTANCE, DoubleType(), DISTANCE not in shown),
-        StructField(HUDI_DISTANCE, DoubleType(), HUDI_DISTANCE not in shown),
+        StructField(DISTANCE, DoubleType(), DISTANCE not in shown.distances),
+        StructField(HUDI_DISTANCE, DoubleType(), HUDI_DISTANCE not in shown.distances),
         StructField(RANK, IntegerType()),
     ]
     added = [field for field in added if field.name not in own]
     single = _Single(search, query, frozenset(field.name for field in added))
-    visible = StructType([*search.columns, *(field for field in added if field.name in shown)])
-    hidden = [StructField(search.column.name, search.vector_field.dataType)]
-    hidden += [field for field in added if field.name not in shown]
+    columns, named = shown.parted(search.columns)
+    visible = StructType([*columns, *(field for field in added if field.name in shown.distances)])
+    hidden = [*named, StructField(search.column.name, search.vector_field.dataType)]
+    hidden += [field for field in added if field.name not in shown.distances]
     return lazy_relation(search.spark, FUNCTION, visible, hidden, single.produce, single.describe)
 
 

@@ -27,7 +27,7 @@ from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.predicates import analyse_filter
 from hudi_vector.spark.catalyst.printed import Expressions
 from hudi_vector.spark.catalyst.settings import time_zone
-from hudi_vector.spark.columns import shown_distances, vector_column
+from hudi_vector.spark.columns import shown_in_sql, vector_column
 from hudi_vector.spark.resolve import Target, as_it_was, resolve_frame, resolve_name
 from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.search.search import TableSearch
@@ -100,7 +100,7 @@ def search_function(spark: SparkSession, expressions: Expressions) -> JavaObject
     query, length = _query(spark, given["query_vector"])
     column = vector_column(target.schema, name, target.label, length)
     search = _search(spark, target, column.name, given, column.dimension or length)
-    shown = shown_distances(spark)
+    shown = shown_in_sql(spark)
     if length is None:
         return single_relation(search, query, shown)
     return single_relation(search, constant_query(query(), search.column.dimension), shown)
@@ -113,7 +113,7 @@ def batch_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     queries = table_argument(spark, given["query_table"], "query_table")
     rows = QueryRows.of(queries, _text(given["query_col"], "query_col"))
     search = _search(spark, corpus, _text(given["embedding_col"], "embedding_col"), given, rows.dimension)
-    return batch_plan(search, rows, BatchShape.CORPUS_FIRST, shown_distances(spark))
+    return batch_plan(search, rows, BatchShape.CORPUS_FIRST, shown_in_sql(spark))
 
 
 def _joined(spark: SparkSession, given: Mapping[str, Argument]) -> JavaObject:

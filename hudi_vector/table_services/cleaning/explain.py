@@ -15,6 +15,7 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, is_write_id, write_of
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.uploads.manifest import COMMITTED, UPLOADS, Upload, list_uploads, read_uploads
+from hudi_vector.shown import Shown
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
@@ -74,8 +75,8 @@ class BlobReferrer:
     references: int
 
 
-@dataclass(frozen=True)
-class BlobExplanation:
+@dataclass(frozen=True, repr=False)
+class BlobExplanation(Shown):
     """Everything that decides whether one blob file stays.
 
     Attributes:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import known_arguments
+from hudi_vector.shown import Shown
 from hudi_vector.table_services.cleaning.table import ServiceTable
 from hudi_vector.table_services.marking.container_index import container_index
 
@@ -42,8 +43,8 @@ class BlobContainer:
     instant: str | None
 
 
-@dataclass(frozen=True)
-class BlobContainers:
+@dataclass(frozen=True, repr=False)
+class BlobContainers(Shown):
     """The files in a table's blob area; if there are doubts, more bytes may be live than are counted.
 
     Example:

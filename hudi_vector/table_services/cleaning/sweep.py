@@ -17,12 +17,12 @@ from functools import partial
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.progress import followed
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, join
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.cleaning.sweep_plan import CHANGED, GONE, SweepPlan, plan_sweep
 from hudi_vector.table_services.guards import SweepLimits, is_plain, require_table, root_above
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
-from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.result import CleanFile, CleanResult
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sites import Site

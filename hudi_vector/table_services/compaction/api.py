@@ -18,6 +18,7 @@ from hudi_vector.options import (
     COMPACT_TARGET_SIZE,
     parse_size,
 )
+from hudi_vector.progress import is_shown
 from hudi_vector.storage import join
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import hudi_settings
@@ -31,7 +32,6 @@ from hudi_vector.table_services.plans.compaction_files import (
     read_run,
 )
 from hudi_vector.table_services.plans.compaction_result import CompactResult
-from hudi_vector.table_services.progress import is_shown
 from hudi_vector.table_services.report_file import reported
 from hudi_vector.table_services.service_lease import ServiceLease
 

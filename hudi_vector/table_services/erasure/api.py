@@ -15,6 +15,7 @@ from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, write_of
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
+from hudi_vector.shown import Shown
 from hudi_vector.storage import FileInfo, StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.listed import list_below, shown
@@ -79,8 +80,8 @@ class Holder:
     needs: str
 
 
-@dataclass(frozen=True)
-class ErasureResult:
+@dataclass(frozen=True, repr=False)
+class ErasureResult(Shown):
     """The files that hold bytes of some keys.
 
     Attributes:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from hudi_vector.blobs.files import default_threads, in_threads
 from hudi_vector.errors import DataFileError
+from hudi_vector.progress import followed
 from hudi_vector.read.logs.blocks import (
     CDC_DATA,
     COMMAND,
@@ -28,7 +29,6 @@ from hudi_vector.read.logs.blocks import (
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table.avro_schema import require_finite
-from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.references.avro_references import avro_references
 from hudi_vector.table_services.references.base_files import reference_leaves
 from hudi_vector.table_services.references.files import UNREADABLE, FileReferences

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
 from hudi_vector.options import MAINTAIN_SINGLE_WRITER, MAINTAIN_STEPS, parse_names
+from hudi_vector.shown import Shown
 from hudi_vector.storage import path_text
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.arguments import texts
@@ -43,8 +44,8 @@ _LOG = logging.getLogger(__name__)
 _MOST_TEXT = 1000  # characters of a step's text that are kept; the log has the full text
 
 
-@dataclass(frozen=True)
-class MaintainResult:
+@dataclass(frozen=True, repr=False)
+class MaintainResult(Shown):
     """The outcome of a maintenance run.
 
     Attributes:

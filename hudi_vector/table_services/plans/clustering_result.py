@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hudi_vector.shown import Shown
 from hudi_vector.table_services.plans.clustering import CLUSTER, PlannedGroup
 from hudi_vector.table_services.plans.compaction import KEEP, PlannedContainer
 from hudi_vector.table_services.plans.compaction_result import CompactResult
@@ -13,8 +14,8 @@ from hudi_vector.table_services.plans.compaction_result import CompactResult
 __all__ = ["ClusterResult"]
 
 
-@dataclass(frozen=True)
-class ClusterResult:
+@dataclass(frozen=True, repr=False)
+class ClusterResult(Shown):
     """The outcome of a clustering.
 
     Attributes:

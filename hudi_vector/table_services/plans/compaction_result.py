@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hudi_vector.shown import Shown
 from hudi_vector.table_services.plans.compaction import PlannedContainer
 
 __all__ = ["CompactResult"]
 
 
-@dataclass(frozen=True)
-class CompactResult:
+@dataclass(frozen=True, repr=False)
+class CompactResult(Shown):
     """The outcome of a blob compaction.
 
     Attributes:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark import SparkContext
 
+from hudi_vector.progress import jobs_followed
 from hudi_vector.storage import StorageOptions
-from hudi_vector.table_services.progress import jobs_followed
 from hudi_vector.table_services.references.files import FILES_READ, FileReferences, Reader, read_here, references_of
 from hudi_vector.table_services.references.references import REFERENCES
 from hudi_vector.table_services.retention.retained import RetainedFile

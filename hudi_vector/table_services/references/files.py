@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from hudi_vector.blobs.files import default_threads, in_threads
 from hudi_vector.errors import HudiVectorError
+from hudi_vector.progress import followed
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.storage.objects import END_BYTES, ObjectFile
 from hudi_vector.storage.parallel import within_memory
-from hudi_vector.table_services.progress import followed
 from hudi_vector.table_services.references.base_files import parquet_references
 from hudi_vector.table_services.references.lance_files import lance_references
 from hudi_vector.table_services.references.log_files import TornTail, log_references

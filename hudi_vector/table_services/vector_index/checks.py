@@ -29,6 +29,7 @@ from hudi_vector.index.packs.stored import packs_of, read_segments
 from hudi_vector.index.recall_history import note_recall
 from hudi_vector.index.verified import is_as_indexed
 from hudi_vector.query.tuning import Tuning
+from hudi_vector.shown import Listed, Shown
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.parallel import within_memory
@@ -46,8 +47,8 @@ _USUAL_SAMPLE = 100
 _REMEDY = "; hudi_vector.index.refresh(…, deep=True), as a command with --deep, makes it again"
 
 
-@dataclass(frozen=True)
-class RecallResult:
+@dataclass(frozen=True, repr=False)
+class RecallResult(Shown):
     """The recall and the latency of searches with an index.
 
     Attributes:
@@ -79,8 +80,8 @@ class RecallResult:
     measured_ms: int
 
 
-@dataclass(frozen=True)
-class IndexProblem:
+@dataclass(frozen=True, repr=False)
+class IndexProblem(Shown):
     """A problem of an index.
 
     Attributes:
@@ -227,7 +228,7 @@ def verify(
         model = load_model(storage, index.folder, index.manifest.model_id)
     except HudiVectorError as problem:
         remedy = "make the index again with hudi_vector.index.create"
-        return [IndexProblem("", index.manifest.model_id, f"{problem}; {remedy}")]
+        return Listed([IndexProblem("", index.manifest.model_id, f"{problem}; {remedy}")])
     files = indexable_files(at.snapshot)
     listed, mended = {file.uri: file for file in files}, {entry.file.path for _, entry in index.covered(files)}
     singly = ([entry] for entry in index.manifest.entries if entry.pack is None)
@@ -236,7 +237,7 @@ def verify(
     found = storage.each(
         lambda group: _problems(index, model, group, listed, mended, at.spec.options), groups, within_memory(largest)
     )
-    return sorted((problem for problems in found for problem in problems), key=lambda problem: problem.file)
+    return Listed(sorted((each for problems in found for each in problems), key=lambda problem: problem.file))
 
 
 def _bytes_of(group: Sequence[ManifestEntry]) -> int:

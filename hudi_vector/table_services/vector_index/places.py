@@ -19,6 +19,7 @@ from hudi_vector.index.locations import IndexHome, columns_at, in_directory, in_
 from hudi_vector.index.reachable import require_reachable
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.progress import followed, jobs_followed
 from hudi_vector.query.opened.external import external_home, external_scan
 from hudi_vector.query.opened.request import spelled, vector_column
 from hudi_vector.read.spec import ScanSpec, VectorColumn
@@ -26,7 +27,6 @@ from hudi_vector.storage import StorageOptions, normalise, open_storage, paralle
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.located import locate_here
-from hudi_vector.table_services.progress import followed, jobs_followed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Progress of a service: a bar on a terminal, or a log entry every 30 seconds elsewhere."""
+"""Progress of a long step: a bar on a terminal, or a log entry every 30 seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from rich.progress import Progress
 
-__all__ = ["followed", "is_shown", "jobs_followed", "without_bars"]
+__all__ = ["followed", "is_shown", "jobs_followed", "tasks_followed", "without_bars"]
 
 T = TypeVar("T")
 
@@ -68,13 +68,13 @@ def followed(
         >>> list(followed("ab", 2, "letters read"))
         ['a', 'b']
     """
-    shown = _Shown(sys.stderr if stream is None else stream, total, what)
+    shown = _Shown(sys.stderr if stream is None else stream, what)
     last = clock()
     try:
         for done, item in enumerate(items):
             if clock() - last >= shown.every:
                 last = clock()
-                shown.show(done)
+                shown.show(done, total)
             yield item
     finally:
         shown.close()
@@ -107,12 +107,52 @@ def jobs_followed(
         ...     spark.sparkContext.parallelize([3, 4], 2).count()
         2
     """
-    shown = _Shown(sys.stderr if stream is None else stream, total if whole is None else whole, what)
+    of = total if whole is None else whole
+
+    def counted(group: str) -> tuple[int, int]:
+        done, known = _tasks(context, group)
+        return before + int(done / max(1, known) * total), of
+
+    with _watched(context, counted, what, stream, every):
+        yield
+
+
+@contextlib.contextmanager
+def tasks_followed(
+    context: SparkContext, what: str, *, stream: TextIO | None = None, every: float | None = None
+) -> Iterator[None]:
+    """Show how many tasks of the Spark jobs that this thread runs within the block are done, and how many are known.
+
+    Args:
+        context: The Spark application.
+        what: The step, for example ``writing the rows``.
+        stream: The stream that may be a terminal; standard error by default.
+        every: Seconds between two updates, for tests.
+
+    Example:
+        >>> with tasks_followed(spark.sparkContext, "counting the rows"):
+        ...     spark.range(3).count()
+        3
+    """
+    with _watched(context, lambda group: _tasks(context, group), f"tasks: {what}", stream, every):
+        yield
+
+
+@contextlib.contextmanager
+def _watched(
+    context: SparkContext,
+    counted: Callable[[str], tuple[int, int]],
+    what: str,
+    stream: TextIO | None,
+    every: float | None,
+) -> Iterator[None]:
+    """Run the block's Spark jobs as one group, and show from time to time how much is done, as `counted` says of it."""
+    shown = _Shown(sys.stderr if stream is None else stream, what)
     group, over = f"hudi-vector-{uuid.uuid4().hex}", threading.Event()
 
     def watch() -> None:
         while not over.wait(every or shown.every):
-            shown.show(before + int(_share_done(context, group) * total))
+            shown.show(*counted(group))
 
     outer = context.getLocalProperty(_GROUP)
     context.setLocalProperty(_GROUP, group)
@@ -127,33 +167,34 @@ def jobs_followed(
         shown.close()
 
 
-def _share_done(context: SparkContext, group: str) -> float:
+def _tasks(context: SparkContext, group: str) -> tuple[int, int]:
+    """Return how many tasks of the jobs of a group are done, and how many there are in all stages known by now."""
     tracker = context.statusTracker()
     jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
     found = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
     stages = [stage for stage in found if stage is not None]
-    return sum(stage.numCompletedTasks for stage in stages) / max(1, sum(stage.numTasks for stage in stages))
+    return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
 
 class _Shown:
     """The progress of one job: a bar that begins when the job takes long and goes away with it, or log entries."""
 
-    def __init__(self, stream: TextIO, total: int, what: str) -> None:
-        self._stream, self._total, self._what = stream, total, what
+    def __init__(self, stream: TextIO, what: str) -> None:
+        self._stream, self._what = stream, what
         self._has_bar = is_shown(stream)
         self._bar: Progress | None = None
         self.every = _TERMINAL_S if self._has_bar else _LOG_S
 
-    def show(self, done: int) -> None:
+    def show(self, done: int, total: int) -> None:
         """Show how many items are done."""
         if not self._has_bar:
-            _LOG.info("%s", f"{done} of {self._total} {self._what}")
+            _LOG.info("%s", f"{done} of {total} {self._what}")
             return
         if self._bar is None:
             self._bar = _bar_on(self._stream)
-            self._bar.add_task(self._what, total=self._total, completed=done)
+            self._bar.add_task(self._what, total=total, completed=done)
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=done, refresh=True)
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, refresh=True)
 
     def close(self) -> None:
         """Remove the bar, so that the result's output follows without it."""

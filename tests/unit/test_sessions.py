@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from pyspark.sql import SparkSession
 
 import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, SessionError
-from hudi_vector.session import java_version, register
+from hudi_vector.jars import Bundle
+from hudi_vector.quiet import fetched_bundle, quiet_settings
+from hudi_vector.sessions import java_version, register
 from hudi_vector.workers import unfit_workers
 
 COORDINATE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
@@ -64,7 +68,7 @@ def test_lists_are_merged(builder: SparkSession.Builder) -> None:
 
 def test_single_values_are_kept_and_said(builder: SparkSession.Builder, caplog: pytest.LogCaptureFixture) -> None:
     builder.config("spark.serializer", "my.Serializer")
-    with caplog.at_level(logging.WARNING, "hudi_vector.session"):
+    with caplog.at_level(logging.WARNING, "hudi_vector.sessions"):
         assert hv.configure(builder)._options["spark.serializer"] == "my.Serializer"
     assert "spark.serializer stays my.Serializer" in caplog.text
 
@@ -162,3 +166,55 @@ def test_unfit_workers_are_one_sentence(raised: str, said: str) -> None:
 )
 def test_other_errors_of_workers_are_none_of_ours(raised: str) -> None:
     assert unfit_workers(RuntimeError(raised)) is None
+
+
+def test_a_quiet_session_keeps_what_the_user_set() -> None:
+    java = "spark.driver.extraJavaOptions"
+    usual = quiet_settings({})
+    assert usual["spark.ui.showConsoleProgress"] == "false"
+    file = usual[java].removeprefix("-Dlog4j2.configurationFile=file://")
+    assert "rootLogger.level = error" in Path(file).read_text("utf-8")
+    assert quiet_settings({java: "-Xss4m", "a": "b"})[java] == f"-Xss4m {usual[java]}"
+    mine = {java: "-Dlog4j2.configurationFile=file:/mine", "spark.ui.showConsoleProgress": "true"}
+    assert quiet_settings(mine) == mine
+    assert quiet_settings(usual) == usual
+
+
+def test_a_jar_that_ivy_has_fetched_is_given_as_a_file(tmp_path: Path) -> None:
+    bundle, settings = Bundle("g:a-bundle:1.0", is_file=False), {"spark.jars.ivy": str(tmp_path)}
+    jar = tmp_path / "jars" / "g_a-bundle-1.0.jar"
+    jar.parent.mkdir()
+    with zipfile.ZipFile(jar, "w") as content:
+        content.writestr("x", "y")
+    assert fetched_bundle(bundle, settings) == str(jar)
+    # Other packages make Ivy speak anyway, and a file needs no Ivy.
+    assert fetched_bundle(bundle, {**settings, "spark.jars.packages": "g:b:2"}) is None
+    assert fetched_bundle(Bundle("/x.jar", is_file=True), settings) is None
+
+
+def test_a_bundle_that_cannot_be_fetched_is_left_to_spark(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    nowhere = {"spark.jars.ivy": str(tmp_path), "spark.jars.ivySettings": str(tmp_path / "none.xml")}
+    assert fetched_bundle(Bundle("g:a-bundle:1.0", is_file=False), nowhere) is None
+    assert "fetching Hudi's bundle g:a-bundle:1.0, which is done once" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"app": 3}, "the argument 'app' must be text, not 3"),
+        ({"quiet": "yes"}, "quiet must be true or false, not 'yes'"),
+        ({"config": ["x"]}, "config must be a mapping of Spark's settings by name, not list"),
+        (
+            {"mastre": "local"},
+            "session has no argument 'mastre'; did you mean 'master'? settings of Spark go by",
+        ),
+        (
+            {"xyz": "4g"},
+            "'xyz'; its arguments are app, master, config, bundle, quiet; settings of Spark go by their full names",
+        ),
+    ],
+)
+def test_wrong_arguments_of_a_session_are_one_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidTypeError) as problem:
+        hv.session(**arguments)
+    assert sentence in str(problem.value)

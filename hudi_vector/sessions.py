@@ -1,6 +1,6 @@
-"""The preparation of a SparkSession for Hudi and this package: `configure` and `register`.
+"""SparkSessions with Hudi and this package: `session` makes one, `configure` and `register` prepare one of the user's.
 
-The SparkSession belongs to the user: this module never creates, keeps or stops one.
+A SparkSession belongs to the user: this module neither keeps nor stops one.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from hudi_vector.arguments import known_arguments
-from hudi_vector.errors import SessionError
+from hudi_vector.arguments import as_text, known_arguments
+from hudi_vector.errors import InvalidTypeError, SessionError, did_you_mean, kind_of
 from hudi_vector.jars import bundle_for
+from hudi_vector.quiet import fetched_bundle, prepare_object_sizes, quiet_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
-__all__ = ["configure", "java_version", "register"]
+__all__ = ["configure", "java_version", "register", "session"]
 
 _LOG = logging.getLogger(__name__)
+
+_ARGUMENTS = ("app", "master", "config", "bundle", "quiet")
 
 _EXTENSION = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.hudi.catalog.HoodieCatalog"
@@ -91,6 +93,65 @@ def configure(builder: SparkSession.Builder, bundle: str | None = None) -> Spark
     return builder
 
 
+def session(
+    app: str = "hudi-vector",
+    *,
+    master: str | None = None,
+    config: Mapping[str, object] | None = None,
+    bundle: str | None = None,
+    quiet: bool = True,
+    **settings: object,
+) -> SparkSession:
+    """Make a SparkSession with Hudi and the SQL functions of this package, or return the one that runs.
+
+    It does what a builder, `configure` and `register` do. A quiet session logs errors alone; Ivy, Hudi and Spark's
+    progress bars print nothing. Where an earlier session has fetched the Hudi bundle, that file is used.
+
+    Args:
+        app: The name of the application.
+        master: Spark's master, for example ``"local[2]"``; by default Spark's own choice.
+        config: Settings of Spark by name, for example ``{"spark.driver.memory": "4g"}``.
+        bundle: As for `configure`.
+        quiet: False for all that Spark and Hudi print. It has no effect on a session that runs already, and none on a
+            log4j file or progress bars that the settings name.
+        settings: More settings of Spark, with their names as keywords: ``**{"spark.driver.memory": "4g"}``.
+
+    Returns:
+        The session, which is yours to stop.
+
+    Raises:
+        SessionError: As for `configure` and `register`.
+        InvalidTypeError: An argument is unknown or has another type.
+        InvalidArgumentError: ``bundle`` is neither a jar file nor a Maven coordinate.
+
+    Example:
+        >>> import hudi_vector as hv
+        >>> spark = hv.session("pets", master="local[2]", config={"spark.driver.memory": "4g"})
+    """
+    import pyspark
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if not isinstance(quiet, bool):
+        raise InvalidTypeError(f"quiet must be true or false, not {quiet!r}")
+    builder = SparkSession.builder.appName(as_text(app, "app") or "")
+    if master is not None:
+        builder.master(as_text(master, "master") or "")
+    for key, value in {**_settings_of(config), **_named_settings(settings)}.items():
+        builder.config(key, value)
+    if quiet and SparkContext._active_spark_context is None:
+        _require_java()  # a bundle may have to be fetched, by Java
+        options: dict[str, str] = builder._options
+        for key, value in quiet_settings(options).items():
+            builder.config(key, value)
+        if not _names_a_bundle(options):
+            bundle = fetched_bundle(bundle_for(pyspark.__version__, bundle), options) or bundle
+    spark = register(configure(builder, bundle).getOrCreate())
+    if quiet:
+        prepare_object_sizes(spark)
+    return spark
+
+
 @known_arguments()
 def register(spark: SparkSession) -> SparkSession:
     """Install the SQL functions of this package in a session and in every later ``newSession()`` of it.
@@ -123,6 +184,29 @@ def register(spark: SparkSession) -> SparkSession:
         require_workers(spark)
     install(spark)
     return spark
+
+
+def _settings_of(config: object) -> dict[str, str]:
+    """Return settings as text; raise InvalidTypeError if they are no mapping of names."""
+    if config is not None and not isinstance(config, Mapping):
+        raise InvalidTypeError(f"config must be a mapping of Spark's settings by name, not {kind_of(config)}")
+    return {as_text(key, "config") or "": _as_setting(value) for key, value in (config or {}).items()}
+
+
+def _named_settings(settings: Mapping[str, object]) -> dict[str, str]:
+    """Return keywords as settings; raise InvalidTypeError for one without a dot, which is a misspelt argument."""
+    for name in settings:
+        if "." not in name:
+            hint = did_you_mean(name, _ARGUMENTS) or f"its arguments are {', '.join(_ARGUMENTS)};"
+            raise InvalidTypeError(
+                f"session has no argument '{name}'; {hint} settings of Spark go by their full names: "
+                'config={"spark.driver.memory": "4g"}'
+            )
+    return {name: _as_setting(value) for name, value in settings.items()}
+
+
+def _as_setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _require_java() -> None:
