@@ -142,7 +142,7 @@ def recall(
 
     Example:
         >>> hv.index.build_if_missing(spark, "products", "embedding")  # doctest: +ELLIPSIS
-        IndexResult(...)
+        IndexResult...
         >>> hv.index.recall(spark, "products", "embedding", at_least=0.9).recall > 0.9
         True
     """
