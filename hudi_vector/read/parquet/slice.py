@@ -65,9 +65,8 @@ class ParquetSlice:
         self._cache: ByteCache | None = process_cache() if keep and process_cache().budget else None
         disk = spec.options.cache
         self._on_disk = None if disk is None else KeptVectors(disk, file, spec.options, spec.column)
-        self._data = DataFile(file, spec.options, mapped=self._cache is not None or disk is not None)
-        # For a few ranges, mapping a local file costs more than reading them.
-        self._ranges = self._data if self._data.is_remote else DataFile(file, spec.options, mapped=False)
+        # Mapping a local file is no faster, and its pages count as memory of the process.
+        self._data = DataFile(file, spec.options, mapped=False)
 
     def blocks(self, counts: ScanCounts) -> Iterator[VectorBlock]:
         """Yield the rows that pass the predicate and have a vector, and add to `counts`."""
@@ -215,7 +214,6 @@ class ParquetSlice:
     def close(self) -> None:
         """Close the file; the next access opens it again."""
         self._data.close()
-        self._ranges.close()
 
     def _group_blocks(self, group: int, start: int, rows: int, counts: ScanCounts) -> Iterator[VectorBlock]:
         mask: npt.NDArray[np.bool_] | None = None
@@ -340,7 +338,7 @@ class ParquetSlice:
         """Return the number of rows of each row group, and its pages if a page table has them, else None."""
         if pages is not None and pages.groups is not None:
             return pages.groups
-        metadata = self._ranges.metadata
+        metadata = self._data.metadata
         return [(metadata.row_group(group).num_rows, None) for group in range(metadata.num_row_groups)]
 
     def _chosen(
@@ -356,9 +354,9 @@ class ParquetSlice:
         column = self._spec.column
         decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
         width = column.dimension * column.dtype.itemsize
-        paged = None if decoded else known or paged_chunks(self._ranges, column.name, width)[group]
+        paged = None if decoded else known or paged_chunks(self._data, column.name, width)[group]
         if paged is not None:
-            chosen = VectorPages(self._ranges, paged, reads, self._cache).rows(wanted - start)
+            chosen = VectorPages(self._data, paged, reads, self._cache).rows(wanted - start)
             note("vectors", self._decoded_key(group), is_kept=not chosen.bytes_read)
             counts.bytes_read += chosen.bytes_read
             counts.nulls += len(wanted) - len(chosen.values)
@@ -440,7 +438,7 @@ class ParquetSlice:
         """
         if self.is_local:
             return _KEPT_COLUMN_BYTES
-        index = unread_index(self._ranges, name, group)
+        index = unread_index(self._data, name, group)
         if index is None:
             return _KEPT_COLUMN_BYTES
         few = OBJECT_STORE_MAX_GAP if index else _FEW_BYTES
@@ -458,9 +456,9 @@ class ParquetSlice:
                     paged.append((name, group, inside))
                 else:
                     found += self._data.ranges(group, [name])
-        indexes = [one for name, group, _ in paged for one in unread_index(self._ranges, name, group) or ()]
+        indexes = [one for name, group, _ in paged for one in unread_index(self._data, name, group) or ()]
         with self._data.ahead(indexes):
-            pages = [(column_pages(self._ranges, name, group), inside) for name, group, inside in paged]
+            pages = [(column_pages(self._data, name, group), inside) for name, group, inside in paged]
         return found + [one for each, inside in pages if each is not None for one in each.ranges(each.pages_of(inside))]
 
     def _absent(self, group: int, names: Sequence[str], most: int | None = None) -> list[str]:
@@ -476,10 +474,10 @@ class ParquetSlice:
 
     def _paged_rows(self, group: int, inside: Ints, name: str) -> pa.ChunkedArray | None:
         """Return a large column of a few rows from their pages, or None if reading the column in sequence is faster."""
-        pages = column_pages(self._ranges, name, group)
+        pages = column_pages(self._data, name, group)
         if pages is None or not (self._data.is_remote or pages.are_faster_read(inside)):
             return None
-        return conform(pages.rows(self._ranges, inside), self._spec.fields([name])).column(0)
+        return conform(pages.rows(self._data, inside), self._spec.fields([name])).column(0)
 
     def _picked(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         parts, done = [], 0
