@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from common import environment, parser_of, publish
-from object_store import Process
+from searching import Process
 from slow_store import BUCKET, Request, SlowStore, Watched, running, slow_store, summary, waves
 
 TABLE = f"s3a://{BUCKET}/photos"

@@ -11,7 +11,7 @@ from object_store_data import Case, files_of, lance_index, our_index, upload
 from slow_store import BUCKET, SlowStore
 
 if TYPE_CHECKING:
-    from object_store import Contestant, Process
+    from searching import Contestant, Process
 
 _FOLDER = "without-index"
 

@@ -333,7 +333,7 @@ def test_an_index_is_looked_after(spark, workspace, capsys, caplog):
 
     column = ("--column", "emb")
     code, (made,) = run("build-if-missing", *column, "--metric", "l2", "--num-partitions", "16")
-    assert (code, made["segments_made"], made["rows"]) == (0, 4, 600)
+    assert (code, made["segments_made"], made["covered_rows"]) == (0, 4, 600)
     assert run("build-if-missing", *column, "--metric", "l2")[1][0]["segments_made"] == 0
     code, (measured,) = run("recall", *column, "--sample", "20", "--recall-target", "0.9")
     assert code == 0

@@ -373,7 +373,7 @@ def test_a_thousand_files_and_many_left_rows(spark, few, workspace):
 
 def test_the_rule_is_printed(few, lefts, rights):
     text = hv.explain(hv.knn_join, few, "joined_hudi", "v", "emb", 3, condition="price < 50 AND price < l.budget")
-    assert "  route       search: the right side is a Hudi table: its slices are searched" in text
+    assert "─ route       search: the right side is a Hudi table: its slices are searched" in text
     assert "on the right side, before distances: price < 50" in text
     assert "on both sides: price < l.budget; where few left values differ" in text
     assert "left        few rows: the driver asks" in text

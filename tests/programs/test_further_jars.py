@@ -188,7 +188,7 @@ def check(name, access, reason=""):
         got = searched.search(spark, name, "emb", query, k, metric=metric, filter=text, execution=execution)
         searched.assert_found(got, expected.nearest(query, k, metric, filtered))
     shown = hv.explain(hv.search, spark, name, "emb", query)
-    assert f"    {access}" in shown and reason in shown, shown
+    assert f"─ {access}" in shown and reason in shown, shown
 
 make("cow", "cow")
 check("cow", "lance")

@@ -43,10 +43,13 @@ class Expected:
 
 
 def search(spark: SparkSession, path: str, column: str, query: np.ndarray, k: int, **more: Any) -> list[Row]:
-    """What `hv.search` finds, with Hudi's own columns first, which have to be named."""
+    """What `hv.search` finds, with Hudi's own columns, which have to be named, where the table has them."""
     found = hv.search(spark, path, column, query, k, **more)
     hidden = str(found._jdf.queryExecution().analyzed().metadataOutput().mkString(" "))
-    return found.select(*re.findall(r"(_hoodie_\w+)#\d+", hidden), "*").collect()
+    names = re.findall(r"(_hoodie_\w+)#\d+", hidden)
+    own = [name for name in names if name == "_hoodie_is_deleted"]  # the last column of the rows' own schema
+    rest = [name for name in found.columns if name != "_distance"]
+    return found.select(*(name for name in names if name not in own), *rest, *own, "_distance").collect()
 
 
 def assert_found(got: list[Row], expected: Ranking) -> None:
