@@ -98,12 +98,9 @@ def registry(
         TableNotFoundError: There is no Hudi table at a path.
 
     Example:
-        >>> with hv.open("/tmp/products", column="embedding") as t:
-        ...     metrics = hv.metrics.registry()
-        ...     found = t.search(q, k=5)
-        >>> labels = {"table": "file:///tmp/products", "execution": "local", "access": "parquet"}
-        >>> metrics.get_sample_value("hudi_vector_search_returned_rows_total", labels) >= 5
-        True
+        >>> metrics = hv.metrics.registry(tables=["/tables/products"])
+        >>> metrics.get_sample_value("hudi_vector_table_readable", {"table": "file:///tables/products"})
+        1.0
     """
     return _turned_on(tables, storage_options, every).registry
 
@@ -138,7 +135,7 @@ def serve(
         TableNotFoundError: There is no Hudi table at a path.
 
     Example:
-        >>> with hv.metrics.serve(0, tables=["/tmp/products"]) as server:
+        >>> with hv.metrics.serve(0, tables=["/tables/products"]) as server:
         ...     server.port > 0
         True
     """

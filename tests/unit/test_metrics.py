@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus_text
+from support import servers
 from support.blob_states import DAY, BlobTable, blob, write_id
 from support.rights import without_root
 from support.written_table import WrittenTable, rows_of
@@ -35,6 +36,7 @@ from hudi_vector.errors import (
 from hudi_vector.metrics import api, tables
 from hudi_vector.metrics.definitions import DEFINITIONS, markdown
 from hudi_vector.storage import normalise
+from hudi_vector.storage.parallel import counted, traffic
 from hudi_vector.table.instants import as_timeline_time, epoch_seconds
 from hudi_vector.table_services.maintenance.figures import ColumnFigures, Figures
 from hudi_vector.table_services.maintenance.history import Run, StepOutcome, add_run
@@ -201,6 +203,30 @@ def test_a_table_is_read_no_more_often_than_is_allowed(table: WrittenTable, off:
         assert value(second, "index_lag_seconds", **lag) > value(first, "index_lag_seconds", **lag)
         hv.metrics.registry(every=0)
         assert value(scraped(server), "table_base_files", **labels) == 3
+
+
+def test_a_table_on_an_object_store_is_asked_for_no_more_than_it_has_to_be(table: WrittenTable, off: None) -> None:
+    with servers.lake() as (options, client):
+        for file in filter(Path.is_file, table.path.rglob("*")):
+            client.put_object(Bucket="lake", Key=f"products/{file.relative_to(table.path)}", Body=file.read_bytes())
+        settings, place = dict(options.values), "s3a://lake/products"
+        metrics = hv.metrics.registry(tables=[place], storage_options=settings, every=3600)
+        with counted(is_wanted=True):
+            found = values_of(metrics.collect())
+            assert traffic().requests
+        with counted(is_wanted=True):
+            again = values_of(metrics.collect())
+            assert not traffic().requests
+        here = {"table": uri(place)}
+        assert value(found, "table_base_files", **here) == value(again, "table_base_files", **here) == 2
+        assert summed(found, "index_covered_files", **here) == 1
+        with hv.open(place, column="emb", storage_options=settings) as t:
+            report = t.search(QUERY, k=5, metric="l2").report
+        found = values_of(metrics.collect())
+    assert value(found, "search_requests_total", **here) == report.requests > 0
+    assert value(found, "search_received_bytes_total", **here) == report.bytes_received > 0
+    assert summed(found, "search_lookups_total", **here, found="storage") == sum(report.from_storage.values()) > 0
+    assert "secret" not in str(found)
 
 
 def test_a_table_that_is_gone_keeps_no_other_from_view(table: WrittenTable, photos: BlobTable, off: None) -> None:
