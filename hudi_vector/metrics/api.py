@@ -80,7 +80,7 @@ def registry(
 
     From then on this process counts its searches and services. Each call adds its tables to those that are read; tables
     that are searched, or looked after by a service, are added too. No metric has data of rows: labels are the URI of
-    the table, names of columns, of kinds of indexes, of metrics, and of services.
+    the table, and names of columns, of kinds of indexes, of distances, of services and of their steps.
 
     Args:
         tables: Paths of Hudi tables whose commits, indexes and maintenance are to be read, without Spark.
