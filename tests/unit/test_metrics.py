@@ -202,7 +202,10 @@ def test_a_table_is_read_no_more_often_than_is_allowed(table: WrittenTable, off:
         lag = {**labels, "column": "emb", "kind": "ivf_sq8", "metric": "l2"}
         assert value(second, "index_lag_seconds", **lag) > value(first, "index_lag_seconds", **lag)
         hv.metrics.registry(every=0)
-        assert value(scraped(server), "table_base_files", **labels) == 3
+        third = scraped(server)
+        assert value(third, "table_base_files", **labels) == 3
+        assert value(third, "index_lag_commits", **lag) == 2
+        assert value(third, "index_lag_seconds", **lag) > value(second, "index_lag_seconds", **lag)  # of the older one
 
 
 def test_a_table_on_an_object_store_is_asked_for_no_more_than_it_has_to_be(table: WrittenTable, off: None) -> None:
