@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hudi_vector.metrics.definitions import markdown as metrics_table
 from hudi_vector.options import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,9 +50,18 @@ def differences_page() -> str:
 
 def with_rooms(text: str) -> str:
     """The page of the architecture with its table of packages, out of the rows that tests hold the code against."""
-    begin, end = "<!-- of tests/support/house.py -->\n", "<!-- until here -->\n"
+    return _with(text, "tests/support/house.py", str(_support("house").page()))
+
+
+def with_metrics(text: str) -> str:
+    """The page of metrics with its table, out of the definitions that they are made of."""
+    return _with(text, "hudi_vector/metrics/definitions.py", metrics_table())
+
+
+def _with(text: str, source: str, table: str) -> str:
+    """A page with a table between the comment that names its source and the next one that ends a table."""
+    begin, end = f"<!-- of {source} -->\n", "<!-- until here -->\n"
     head, _, rest = text.partition(begin)
-    table = _support("house").page()
     return f"{head}{begin}{table}\n{end}{rest.partition(end)[2]}"
 
 
@@ -454,5 +464,7 @@ if __name__ == "__main__":
     (ROOT / "docs" / "reference" / "differences-from-hudi.md").write_text(differences_page(), encoding="utf-8")
     architecture = ROOT / "docs" / "explanation" / "architecture.md"
     architecture.write_text(with_rooms(architecture.read_text(encoding="utf-8")), encoding="utf-8")
+    metrics = ROOT / "docs" / "how-to" / "metrics.md"
+    metrics.write_text(with_metrics(metrics.read_text(encoding="utf-8")), encoding="utf-8")
     for page in sorted((ROOT / "docs").rglob("*.md")):
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,8 +1,8 @@
 """Vector search, vector writes and blob maintenance for Apache Hudi tables, on Spark through PySpark.
 
 Start with ``session``, or with ``configure`` and ``register`` for a session of your own; then use ``write`` and
-``search``. ``hv.blobs``, ``hv.index`` and
-``hv.table_services`` hold further functions, and ``hv.errors`` all errors.
+``search``. ``hv.blobs``, ``hv.index``,
+``hv.metrics`` and ``hv.table_services`` hold further functions, and ``hv.errors`` all errors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
-    from hudi_vector import blobs, errors, index, table_services
+    from hudi_vector import blobs, errors, index, metrics, table_services
     from hudi_vector.errors import HudiVectorError
     from hudi_vector.query.explain import explain
     from hudi_vector.query.opened.vector_table import open  # noqa: A004 - hv.open
@@ -86,6 +86,7 @@ __all__ = [
     "index",
     "knn_join",
     "last_reports",
+    "metrics",
     "nearest_by_join",
     "open",
     "read_blob",
@@ -118,5 +119,5 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-for _room in ("blobs", "errors", "index", "table_services"):
+for _room in ("blobs", "errors", "index", "metrics", "table_services"):
     import_module(f"hudi_vector.{_room}")  # makes hv.blobs and the other subpackages attributes

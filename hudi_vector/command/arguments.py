@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from hudi_vector.command.groups import METRICS
 from hudi_vector.command.rows import FORMATS
 from hudi_vector.errors import InvalidArgumentError
 
@@ -109,12 +110,20 @@ def number(name: str, metavar: str, meaning: str, kind: Any = int, **settings: A
     return click.option(name, metavar=metavar, type=kind, help=meaning, **settings)
 
 
+def _keep_metrics(ctx: click.Context, _: click.Parameter, file: str | None) -> None:
+    ctx.meta[METRICS] = file
+
+
 conf = texts("--conf", "conf", "KEY=VALUE", "a setting of Spark (spark.…), or of Hudi and this package (hoodie.…)")
 form = click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
     help="json is one object a line; json and csv have raw values",
 )  # fmt: skip
-output = several(form, click.option("-q", "--quiet", is_flag=True, help="print rows and errors only"))
+output = several(
+    form,
+    click.option("-q", "--quiet", is_flag=True, help="print rows and errors only"),
+    text("--metrics", "FILE", "write metrics there, for Prometheus", expose_value=False, callback=_keep_metrics),
+)
 
 
 def the_table(table: str | None, named_table: str | None) -> str:

@@ -6,8 +6,8 @@ They are made with click: typer needs Python 3.11 and pydantic, and this package
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -15,10 +15,12 @@ import click
 from hudi_vector.command.endings import WRONG_USE, Ended, ended, expected
 from hudi_vector.errors import did_you_mean
 
-__all__ = ["HELP", "Command", "Group", "wrong_use"]
+__all__ = ["HELP", "METRICS", "Command", "Group", "wrong_use"]
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """The context settings of every command."""
+METRICS = "hudi_vector.metrics"
+"""The key, in the contexts of click, of the file for the metrics of a command."""
 
 _ALIKE = 0.6  # how alike a name must be to be proposed
 
@@ -31,12 +33,31 @@ class Command(click.Command):
         from hudi_vector.progress import without_bars
 
         try:
-            with without_bars() if ctx.params.get("quiet") else nullcontext():
+            with without_bars() if ctx.params.get("quiet") else nullcontext(), _counted(ctx.meta.get(METRICS)):
                 return super().invoke(ctx)
         except BrokenPipeError:  # whoever read the rows has seen enough, which click ends without a sentence
             raise
         except expected() as problem:
             raise ended(_name(ctx), problem) from problem
+
+
+@contextmanager
+def _counted(file: str | None) -> Iterator[None]:
+    """Count what the block does, and write metrics to a file when it ends, also if it fails; without a file do nothing.
+
+    Raises InvalidArgumentError before the block if the file cannot be written.
+    """
+    if file is None:
+        yield
+        return
+    from hudi_vector.metrics.api import registry, require_writable, write_text
+
+    require_writable(file)
+    registry()
+    try:
+        yield
+    finally:
+        write_text(file)
 
 
 class Group(click.Group):

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hudi_vector.arguments import known_arguments
+from hudi_vector.events import listener
 from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
 from hudi_vector.read.spec import ScanCounts
 from hudi_vector.shown import Listed, Shown, ShownText
 from hudi_vector.storage.parallel import Traffic, traffic
+from hudi_vector.table.model import Snapshot
 
 __all__ = ["Progress", "SearchFacts", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
 
@@ -247,11 +249,14 @@ _REPORTS: deque[SearchReport] = deque(maxlen=_KEPT)
 _LOCK = threading.Lock()
 
 
-def keep_report(report: SearchReport) -> None:
-    """Log a report and keep it among the last ones."""
+def keep_report(report: SearchReport, snapshot: Snapshot | None = None) -> None:
+    """Log a report and keep it among the last ones; `snapshot` is what was searched, None for a plan of Spark."""
     with _LOCK:
         _REPORTS.append(report)
     _LOG.info("%s", report)
+    heard_by = listener()
+    if heard_by is not None:
+        heard_by.searched(report, snapshot)
 
 
 @known_arguments()

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hudi_vector.errors import InvalidArgumentError
 
-__all__ = ["AsOf", "Moment", "as_timeline_time", "parse_as_of", "zone_info"]
+__all__ = ["AsOf", "Moment", "as_timeline_time", "epoch_seconds", "parse_as_of", "zone_info"]
 
 _INSTANT = re.compile(r"\d{14}(\d{3})?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -114,6 +114,22 @@ def as_timeline_time(epoch_micros: int, zone: str) -> str:
     """
     local = (_EPOCH + timedelta(microseconds=epoch_micros)).astimezone(zone_info(zone))
     return local.strftime("%Y%m%d%H%M%S") + f"{local.microsecond // 1000:03d}"
+
+
+def epoch_seconds(instant: str, zone: str) -> float | None:
+    """Return the time of an instant of 14 or 17 digits in the given zone, in seconds since 1970 UTC.
+
+    Return None for an instant that is no time, as those of bootstraps are.
+
+    Example:
+        >>> epoch_seconds("19700101090001500", "Asia/Tokyo")
+        1.5
+    """
+    try:
+        local = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=zone_info(zone))
+    except ValueError:
+        return None
+    return (local - _EPOCH).total_seconds() + int(instant[14:] or 0) / 1000
 
 
 def zone_info(name: str) -> tzinfo:

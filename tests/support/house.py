@@ -53,6 +53,7 @@ class Room:
 _TABLE = """
 version                     ground
 errors                      ground
+events                      ground
 container_formats           ground
 options                     ground   container_formats errors
 schema                      ground   arguments errors
@@ -79,7 +80,7 @@ index                       vectors  errors index.calibration index.kinds index.
 index.kinds                 vectors  errors index kernels kernels.metrics read read.parquet
 index.packs                 vectors  errors index index.kinds kernels read read.logs read.parquet storage
 index.calibration           vectors  errors index index.kinds kernels kernels.metrics read read.parquet storage
-query                       vectors  arguments errors executors index index.calibration index.kinds kernels
+query                       vectors  arguments errors events executors index index.calibration index.kinds kernels
                                      kernels.metrics options query.indexed query.lance read read.logs read.parquet
                                      read.predicate schema shown storage table
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
@@ -112,7 +113,7 @@ streaming                   vectors  arguments errors kernels kernels.metrics op
 streaming.snapshots         vectors  errors index options query query.asking read.predicate spark spark.catalyst storage
                                      streaming table
 writing.vectors             vectors  errors schema spark.catalyst
-table_services.vector_index vectors  arguments errors executors index index.calibration index.kinds index.packs
+table_services.vector_index vectors  arguments errors events executors index index.calibration index.kinds index.packs
                                      kernels.metrics options progress query query.files query.opened read shown spark
                                      spark.search storage table table_services
 blobs                       blobs    container_formats errors options schema storage
@@ -136,33 +137,35 @@ table_services.references   blobs    blobs blobs.uploads errors progress read re
 table_services.trash        blobs    blobs errors storage table_services
 table_services.marking      blobs    blobs blobs.uploads errors storage table table_services table_services.plans
                                      table_services.references table_services.retention table_services.trash
-table_services.cleaning     blobs    arguments blobs blobs.uploads errors options progress shown spark.catalyst
+table_services.cleaning     blobs    arguments blobs blobs.uploads errors events options progress shown spark.catalyst
                                      storage table table_services table_services.marking table_services.plans
                                      table_services.references table_services.retention table_services.trash writing
-table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts blobs.uploads errors options progress
-                                     spark.blobs spark.catalyst storage table table_services table_services.cleaning
-                                     table_services.marking table_services.plans table_services.retention writing
-                                     writing.blobs writing.rewriting
-table_services.clustering   blobs    arguments blobs errors read schema spark spark.blobs spark.catalyst storage table
-                                     table_services table_services.compaction table_services.plans
+table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts blobs.uploads errors events options
+                                     progress spark.blobs spark.catalyst storage table table_services
+                                     table_services.cleaning table_services.marking table_services.plans
+                                     table_services.retention writing writing.blobs writing.rewriting
+table_services.clustering   blobs    arguments blobs errors events read schema spark spark.blobs spark.catalyst storage
+                                     table table_services table_services.compaction table_services.plans
                                      table_services.retention writing writing.blobs writing.rewriting
 writing                     both     arguments blobs.storing blobs.uploads errors options progress schema shown
                                      spark.catalyst storage table writing.blobs writing.vectors
 table_services              both     arguments blobs blobs.uploads errors options shown spark storage table
                                      table_services.references
-table_services.erasure      both     arguments blobs blobs.uploads errors index index.packs progress read.logs shown
-                                     storage table table_services table_services.cleaning table_services.marking
+table_services.erasure      both     arguments blobs blobs.uploads errors events index index.packs progress read.logs
+                                     shown storage table table_services table_services.cleaning table_services.marking
                                      table_services.references table_services.retention table_services.trash writing
-table_services.maintenance  both     arguments blobs errors options shown spark.blobs spark.catalyst storage
+table_services.maintenance  both     arguments blobs errors events options shown spark.blobs spark.catalyst storage
                                      table_services table_services.cleaning table_services.clustering
                                      table_services.compaction table_services.plans table_services.trash
                                      table_services.vector_index
+metrics                     both     arguments errors events index options query read storage table table_services
+                                     table_services.maintenance table_services.plans
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
 sessions                    both     arguments errors jars quiet spark.catalyst sql
-command                     both     blobs errors index.kinds jars kernels.metrics options progress query query.opened read
-                                     schema spark.catalyst storage table table_services table_services.cleaning
-                                     table_services.clustering table_services.erasure table_services.maintenance
-                                     table_services.plans version
+command                     both     blobs errors index.kinds jars kernels.metrics metrics options progress query
+                                     query.opened read schema spark.catalyst storage table table_services
+                                     table_services.cleaning table_services.clustering table_services.erasure
+                                     table_services.maintenance table_services.plans version
 __main__                    both     command
 """
 

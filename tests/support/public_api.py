@@ -28,7 +28,13 @@ from hudi_vector.errors import HudiVectorError
 __all__ = ["RECORD", "lines"]
 
 RECORD = Path(__file__).resolve().parents[1] / "fixtures" / "public-api.txt"
-_ROOMS = {"hudi_vector": hv, "blobs": hv.blobs, "index": hv.index, "table_services": hv.table_services}
+_ROOMS = {
+    "hudi_vector": hv,
+    "blobs": hv.blobs,
+    "index": hv.index,
+    "metrics": hv.metrics,
+    "table_services": hv.table_services,
+}
 
 
 def lines() -> list[str]:

@@ -20,7 +20,7 @@ from hudi_vector.spark.search import api
 from hudi_vector.writing import writer
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("blobs", "index", "table_services")
+ROOMS = ("blobs", "index", "metrics", "table_services")
 
 
 @pytest.mark.parametrize(("name", "function"), [("search", api.search), ("write", writer.write)])
@@ -54,7 +54,9 @@ def test_a_room_shows_its_public_functions_alone(name: str) -> None:
 
 
 def test_a_fresh_process_completes_the_names_of_rooms() -> None:
-    code = "import hudi_vector as hv; print([dir(room) for room in (hv.blobs, hv.index, hv.table_services)])"
+    code = (
+        "import hudi_vector as hv; print([dir(room) for room in (hv.blobs, hv.index, hv.metrics, hv.table_services)])"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert ast.literal_eval(ran.stdout) == [sorted(getattr(hv, room).__all__) for room in ROOMS]
 

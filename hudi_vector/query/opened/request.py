@@ -57,7 +57,7 @@ class Found:
     def report(self, queries: int) -> SearchReport:
         """Return the report of the search and keep it among the last reports."""
         report = report_of(self.plan, self.progress, queries, self.winners)
-        keep_report(report)
+        keep_report(report, self.plan.snapshot)
         return report
 
 

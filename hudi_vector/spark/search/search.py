@@ -203,7 +203,7 @@ class TableSearch:
             report = report_of_frame(facts, self.target.reason or "it is a plan", progress, winners)
         else:
             report = report_of(plan, progress, queries, winners)
-        keep_report(report)
+        keep_report(report, None if plan is None else plan.snapshot)
         return winners, rows
 
     def _direct(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import HudiVectorError, RefusedError
+from hudi_vector.events import heard_as
 from hudi_vector.options import CLEAN_TRASH_WINDOW
 from hudi_vector.storage.listed import shown
 from hudi_vector.table_services.cleaning.hudi_clean import clean_with_hudi, require_sense
@@ -37,6 +38,7 @@ __all__ = ["clean_blobs", "mark_blobs", "restore_blobs", "sweep_blobs"]
 
 
 @known_arguments()
+@heard_as("clean_blobs")
 def clean_blobs(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str],
@@ -168,6 +170,7 @@ class _Rest:
 
 
 @known_arguments()
+@heard_as("mark_blobs")
 def mark_blobs(
     spark: SparkSession | Settings | None,
     table: str,
@@ -212,6 +215,7 @@ def mark_blobs(
 
 
 @known_arguments()
+@heard_as("sweep_blobs")
 def sweep_blobs(
     spark: SparkSession | Settings | None,
     table: str,
@@ -268,6 +272,7 @@ def sweep_blobs(
 
 
 @known_arguments()
+@heard_as("restore_blobs")
 def restore_blobs(
     spark: SparkSession | Settings | None,
     table: str,

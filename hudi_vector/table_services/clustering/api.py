@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError, RefusedError, UnknownColumnError
+from hudi_vector.events import heard_as
 from hudi_vector.storage import join
 from hudi_vector.table_services.arguments import hudi_settings, texts
 from hudi_vector.table_services.clustering.vector_order import is_vector, vectors_among, why_not_in_order
@@ -34,6 +35,7 @@ __all__ = ["ClusterResult", "cluster"]
 
 
 @known_arguments()
+@heard_as("cluster")
 def cluster(
     spark: SparkSession,
     table: str,

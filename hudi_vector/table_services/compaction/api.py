@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.leases import COMPACT
 from hudi_vector.errors import InvalidArgumentError, RefusedError
+from hudi_vector.events import heard_as
 from hudi_vector.options import (
     BLOB_MAX_ELEMENT_SIZE,
     COMPACT_GROUP_SIZE,
@@ -49,6 +50,7 @@ _DISORDER_PERCENT = 10
 
 
 @known_arguments()
+@heard_as("compact_blobs")
 def compact_blobs(
     spark: SparkSession,
     table: str,

@@ -15,6 +15,7 @@ from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, write_of
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
+from hudi_vector.events import heard_as
 from hudi_vector.shown import Shown
 from hudi_vector.storage import FileInfo, StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
@@ -133,6 +134,7 @@ class ErasureResult(Shown):
 
 
 @known_arguments()
+@heard_as("check_erasure")
 def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str | Iterable[str]) -> ErasureResult:
     """Find the files that still hold bytes of some records, and what must run to remove these bytes.
 

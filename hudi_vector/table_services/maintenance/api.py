@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
+from hudi_vector.events import heard_as
 from hudi_vector.options import MAINTAIN_SINGLE_WRITER, MAINTAIN_STEPS, parse_names
 from hudi_vector.shown import Shown
 from hudi_vector.storage import path_text
@@ -88,6 +89,7 @@ class MaintainResult(Shown):
 
 
 @known_arguments()
+@heard_as("maintain")
 def maintain(
     spark: SparkSession,
     table: str,

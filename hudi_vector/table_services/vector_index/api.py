@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import as_count, as_share, as_text, known_arguments
 from hudi_vector.errors import InvalidTypeError
+from hudi_vector.events import heard_as
 from hudi_vector.index.build import Parameters, create_index, indexable_files, of_usual_kind, refresh_index
 from hudi_vector.index.catalog import Index, drop_index
 from hudi_vector.index.drift import mean_quality, retraining
@@ -153,6 +154,7 @@ class IndexDescription(Shown):
 
 
 @known_arguments(IndexOptions)
+@heard_as("index.create")
 def create(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
@@ -205,6 +207,7 @@ def create(
 
 
 @known_arguments(IndexOptions)
+@heard_as("index.build_if_missing")
 def build_if_missing(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
@@ -243,6 +246,7 @@ def build_if_missing(
 
 
 @known_arguments(IndexSource)
+@heard_as("index.refresh")
 def refresh(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
@@ -289,6 +293,7 @@ def refresh(
 
 
 @known_arguments(IndexSource)
+@heard_as("index.describe")
 def describe(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
@@ -320,6 +325,7 @@ def describe(
 
 
 @known_arguments(IndexSource)
+@heard_as("index.drop")
 def drop(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,

@@ -19,6 +19,7 @@ from hudi_vector.errors import (
     RefusedError,
     UnsupportedTableError,
 )
+from hudi_vector.events import heard_as
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.calibration.held_out import sampled_vectors
 from hudi_vector.index.catalog import Index
@@ -101,6 +102,7 @@ class IndexProblem(Shown):
 
 
 @known_arguments(IndexSource)
+@heard_as("index.recall")
 def recall(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,
@@ -187,6 +189,7 @@ def recall(
 
 
 @known_arguments(IndexSource)
+@heard_as("index.verify")
 def verify(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,

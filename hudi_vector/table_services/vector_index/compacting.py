@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.events import heard_as
 from hudi_vector.index.catalog import Index, others_of
 from hudi_vector.index.locations import IndexPlace
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, newest_since, publish_manifest
@@ -27,6 +28,7 @@ __all__ = ["compact"]
 
 
 @known_arguments(IndexSource)
+@heard_as("index.compact")
 def compact(
     spark: SparkSession | Settings | None,
     table: str | os.PathLike[str] | None = None,

@@ -158,5 +158,5 @@ class _PlanSide:
             winners = run_distributed(self.spark.sparkContext, plan, question, self.conf, progress)
         else:
             winners = run_local(plan, question, self.conf, progress)
-        keep_report(report_of(plan, progress, len(question.vectors), winners))
+        keep_report(report_of(plan, progress, len(question.vectors), winners), plan.snapshot)
         return PlannedRows(plan, winners)
