@@ -152,11 +152,9 @@ def _batches(case: Case) -> pa.RecordBatchReader:
 def build(run: Run) -> None:
     """Build an index by each library, each in its own process."""
     from hudi_vector.index.kinds.model import default_partitions
-    from hudi_vector.kernels.product import usual_parts
 
-    case, lists = run.case, default_partitions(run.case.vectors)
-    parts = usual_parts(case.dimension, 8)
-    of_lance = {"num_partitions": lists, "num_sub_vectors": parts}
+    lists = default_partitions(run.case.vectors)
+    of_lance = {"num_partitions": lists}  # with as many parts of a vector as Lance chooses
     for who, options in (
         (_who(run, "ours, ivf_sq8", "hudi_vector", by_sql=True), {"metric": "l2", "kind": "ivf_sq8"}),
         (_who(run, "Lance, IVF_PQ", "lance"), {"index_type": "IVF_PQ", "metric": "L2", **of_lance}),
