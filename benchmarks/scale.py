@@ -154,7 +154,7 @@ def build(run: Run) -> None:
     from hudi_vector.index.kinds.model import default_partitions
 
     lists = default_partitions(run.case.vectors)
-    of_lance = {"num_partitions": lists}  # with as many parts of a vector as Lance chooses
+    of_lance = {"num_partitions": lists, "num_sub_vectors": max(1, run.case.dimension // 16)}  # as LanceDB chooses
     for who, options in (
         (_who(run, "ours, ivf_sq8", "hudi_vector", by_sql=True), {"metric": "l2", "kind": "ivf_sq8"}),
         (_who(run, "Lance, IVF_PQ", "lance"), {"index_type": "IVF_PQ", "metric": "L2", **of_lance}),
