@@ -453,6 +453,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         index_kinds,
         hybrid,
         codecs,
+        scale,
         object_store,
         object_store_builds,
         object_store_blobs,
