@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Ints", "Values", "VectorBlock", "make_block", "product_dtype"]
+__all__ = ["Ints", "Values", "VectorBlock", "make_block", "product_dtype", "products_of"]
 
 Ints = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
@@ -60,6 +60,25 @@ class VectorBlock:
 def product_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of the matrix product that finds candidates: float64 for float64 vectors, float32 otherwise."""
     return np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
+
+
+def products_of(rows: Values, weights: Values) -> Values:
+    """Return the products of rows, shape (n, d), with weights, shape (d, m), of the same dtype; shape (n, m).
+
+    One query is no work for BLAS: reading the rows takes longer than the sums, and the threads that BLAS wakes for them
+    spin on afterwards, longer than a search takes, on processors that search other slices.
+
+    Example:
+        >>> products_of(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+        array([[11.]])
+    """
+    made: Values
+    if weights.shape[1] != 1:
+        made = rows @ weights
+    else:
+        # The sums are fast along contiguous arrays only.
+        made = np.einsum("ij,j->i", rows, np.ascontiguousarray(weights[:, 0]))[:, None]
+    return made
 
 
 def make_block(values: Values, positions: Ints) -> tuple[VectorBlock, int]:

@@ -46,7 +46,8 @@ def rows_within(positions: Ints, rows: int, uri: str) -> Ints:
 
     Raises DataFileError if one is outside a file of `rows` rows: the positions then belong to another file.
     """
-    wanted = np.unique(positions).astype(np.int64, copy=False)
+    ascends = bool((positions[1:] > positions[:-1]).all())
+    wanted = (positions if ascends else np.unique(positions)).astype(np.int64, copy=False)
     if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < rows:
         wrong = wanted[0] if wanted[0] < 0 else wanted[-1]
         raise DataFileError(f"the data file '{uri}' has {rows} rows, and none at position {wrong}")

@@ -90,6 +90,27 @@ def test_a_page_table_is_the_one_of_the_file(tmp_path: Path, codec: str, nulls: 
         assert found.positions.tolist() == whole.positions.tolist()
         assert found.values.tobytes() == whole.values.tobytes()
         assert process_cache().get((file, "footer")) is None
+        there = np.isin(np.unique(asked), whole.positions).all()
+        stored = ParquetSlice(file, spec, keep=True).stored_vectors(np.unique(asked), table)
+        if codec in ("none", "snappy") and nulls == 0:
+            assert stored == whole.values.tobytes()
+        assert stored is None or there
+
+
+def test_places_of_a_few_rows_are_used_where_all_are_known(tmp_path: Path) -> None:
+    """Else the caller reads pages: many rows, none of a page table, rows that the cache has, rows of another file."""
+    file = write(tmp_path / "f.parquet", compression="snappy", row_group_size=90)
+    table = page_table(data(file), "emb", WIDTH)
+    spec = ScanSpec("t", pa.schema([("id", pa.int64())]), VectorColumn("emb", DIMENSION, "float"))
+    reader = ParquetSlice(file, spec, keep=True)
+    asked = np.array([0, 89, 90, 199])
+    assert reader.stored_vectors(asked, table) == vectors(0)[asked].tobytes()
+    assert reader.stored_vectors(asked, None) is None
+    assert reader.stored_vectors(np.arange(40), table) is None
+    with pytest.raises(hv.errors.DataFileError, match="has 200 rows, and none at position 200"):
+        reader.stored_vectors(np.array([3, 200]), table)
+    list(reader.blocks(ScanCounts()))
+    assert reader.stored_vectors(asked, table) is None
 
 
 def test_pages_that_are_left_to_pyarrow_are_in_no_page_table(tmp_path: Path) -> None:

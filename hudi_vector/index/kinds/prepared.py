@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel
+from hudi_vector.kernels.blocks import products_of
 from hudi_vector.kernels.metrics import METRICS
 
 __all__ = ["EXTRA", "Asked", "ListReach", "extra_columns", "rounding"]
@@ -214,7 +215,9 @@ class Asked:
 
     def centroid_ranks(self) -> Floats32:
         """Return centroid ranks, shape (m, lists), which are comparable only among the lists of one query."""
-        ranks: Any = -self._centred_points.astype(np.float32) @ self.model.centred.T
+        points = -self._centred_points.astype(np.float32)
+        centred = self.model.centred
+        ranks = products_of(centred, points.T).T if len(points) == 1 else points @ centred.T
         if not self.is_dot:
             ranks *= 2
             ranks += self.model.centred_squares

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hudi_vector.index.kinds.model import Floats32, IndexModel
 from hudi_vector.index.kinds.prepared import EXTRA
 from hudi_vector.kernels import rabitq
+from hudi_vector.kernels.blocks import products_of
 
 __all__ = ["BitBlock", "RowBlock"]
 
@@ -50,9 +51,10 @@ class RowBlock:
         if self._joined is not None:
             made: Floats32 = weights.T @ self._joined[: self.filled].T
             return made
-        own = self._codes[: self.filled] @ weights[:-EXTRA, 0]
-        own += self._extra[: self.filled] @ weights[-EXTRA:, 0]
-        return own[None, :]
+        own = products_of(self._codes[: self.filled], weights[:-EXTRA])
+        own += products_of(self._extra[: self.filled], weights[-EXTRA:])
+        turned: Floats32 = own.T
+        return turned
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hudi_vector.kernels.blocks import Values
+from hudi_vector.kernels.blocks import Values, products_of
 from hudi_vector.kernels.metrics.metric import SMALLEST_SQUARE, Metric, row_sums, unit_scaled
 from hudi_vector.kernels.metrics.screen import MANY_QUERIES, Floats, ProductScreen
 
@@ -68,7 +68,7 @@ class _Screen(ProductScreen):
         if self.weights.shape[1] >= MANY_QUERIES:
             lower: Values = (values * inverse[:, None]) @ self.weights
         else:
-            lower = values @ self.weights
+            lower = products_of(values, self.weights)
             lower *= inverse[:, None]
         return lower
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.kernels.blocks import Values, VectorBlock
+from hudi_vector.kernels.blocks import Values, VectorBlock, products_of
 
 __all__ = ["MANY_QUERIES", "Floats", "ProductScreen", "Screen"]
 
@@ -103,7 +103,7 @@ class ProductScreen(ABC):
         """Multiply rows with the weights and add the slack; return shape (n, m)."""
         if self.weights.shape[1] >= MANY_QUERIES:
             return self._augmented(values, squares, norms)
-        lower: Values = values @ self.weights
+        lower = products_of(values, self.weights)
         across = norms[:, None] * self.norms[None, :].astype(self.precision)
         slack: Values = self.second * self.error * across
         if self.first:

@@ -21,7 +21,7 @@ from hudi_vector.index.load import forget_view, kept_view, load_view
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.index.packs.lists import UnreadableListError
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock, make_block
 from hudi_vector.query.execute import (
     Asked,
     Question,
@@ -43,7 +43,7 @@ from hudi_vector.read.parquet.kept_footer import KeptFooter, keep_footer
 from hudi_vector.read.parquet.page_table import PageTable
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.parquet.vector_pages import RangeReads
-from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.read.vectors import joined as one_block
 from hudi_vector.storage import FileInfo, parallel, scheme_of
 
@@ -325,7 +325,7 @@ def _search_indexed(
         if found.unseen is not None and counts.unseen is not None:
             counts.unseen[part] = found.unseen
         numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
-        scoring = _Scoring(readers, codes, found, vectors, question, known, use.reads)
+        scoring = _Scoring(readers, spec.column, codes, found, vectors, question, known, use.reads)
         for segment, hits, bytes_read in _scored(scoring, numbers, spec, each):
             blocks[segment].append((first, hits))
             counts.bytes_read += bytes_read
@@ -366,6 +366,7 @@ class _Scoring:
     """The candidates of a block of queries, and what is needed to score them."""
 
     readers: Sequence[ParquetSlice]
+    column: VectorColumn
     codes: _Codes
     found: Candidates
     vectors: Floats
@@ -381,13 +382,33 @@ class _Scoring:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The vectors of one segment's candidates, and for each candidate its row in the block, shape (c,)."""
+    """The vectors of candidates of some segments.
 
-    segment: int
+    The block has those of ``segments[i]`` from ``begins[i]`` to ``begins[i + 1]``. `row` is the place of each candidate
+    in the block and `query` its query, both of shape (c,).
+    """
+
+    segments: Sequence[int]
+    begins: Ints
     block: VectorBlock
     row: Ints
     query: Ints
-    bytes_read: int
+    bytes_read: Sequence[int]
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Rows]) -> _Rows:
+        """Return the rows of all parts, one part after another."""
+        if len(parts) == 1:
+            return parts[0]
+        begins = np.cumsum([0, *(len(part.block) for part in parts)])
+        return cls(
+            [segment for part in parts for segment in part.segments],
+            np.concatenate([[0], *(part.begins[1:] + begin for part, begin in zip(parts, begins[:-1], strict=True))]),
+            one_block([part.block for part in parts]),
+            np.concatenate([part.row + begin for part, begin in zip(parts, begins[:-1], strict=True)]),
+            np.concatenate([part.query for part in parts]),
+            [count for part in parts for count in part.bytes_read],
+        )
 
 
 def _scored(scoring: _Scoring, segments: Sequence[int], spec: ScanSpec, each: Each) -> Iterator[tuple[int, Hits, int]]:
@@ -399,7 +420,7 @@ def _scored(scoring: _Scoring, segments: Sequence[int], spec: ScanSpec, each: Ea
     if given_up or len(scoring.found) > _FEW:
 
         def score(segment: int) -> tuple[int, Hits, int]:
-            ((_, hits, count),) = _scored_together([_read(scoring, segment)], scoring, spec)
+            ((_, hits, count),) = _hits_of(_read(scoring, segment), scoring, spec)
             if not given_up:
                 return segment, hits, count
             others, more = _scanned(scoring, segment, spec)
@@ -408,8 +429,11 @@ def _scored(scoring: _Scoring, segments: Sequence[int], spec: ScanSpec, each: Ea
         at_once = _for_scans([scoring.readers[segment].size for segment in segments]) if given_up else _for_ranges
         yield from (each if is_local else at_once)(score, segments)
     else:
-        apart = map if is_local else _for_ranges
-        yield from _scored_together(list(apart(partial(_read, scoring), segments)), scoring, spec)
+        found = _read_at_places(scoring) if is_local else None
+        if found is None:
+            apart = map if is_local else _for_ranges
+            found = _Rows.joined(list(apart(partial(_read, scoring), segments)))
+        yield from _hits_of(found, scoring, spec)
 
 
 def _read(scoring: _Scoring, segment: int) -> _Rows:
@@ -420,30 +444,62 @@ def _read(scoring: _Scoring, segment: int) -> _Rows:
     reader = scoring.readers[segment]
     block = reader.vectors_at(distinct, counts, scoring.reads, scoring.codes.pages(segment))
     if len(block) < len(distinct):
-        raise DataFileError(
-            f"the index names rows of '{reader.uri}' that hold no vector: its segment is not of this file; "
-            "see hudi_vector.index.verify"
-        )
-    return _Rows(segment, block, row, found.query[here], counts.bytes_read)
+        raise _another_file(reader)
+    return _Rows([segment], np.array([0, len(block)]), block, row, found.query[here], [counts.bytes_read])
 
 
-def _scored_together(parts: Sequence[_Rows], scoring: _Scoring, spec: ScanSpec) -> list[tuple[int, Hits, int]]:
+def _read_at_places(scoring: _Scoring) -> _Rows | None:
+    """Return the candidates' vectors, each read from its place in a local file, or None if not all places are known.
+
+    A block for each of many files with one or two candidates takes longer than the reads.
+    """
+    found, column = scoring.found, scoring.column
+    order = np.lexsort((found.position, found.segment))
+    segment, position = found.segment[order], found.position[order]
+    first = np.append(True, (segment[1:] != segment[:-1]) | (position[1:] != position[:-1]))
+    row = np.empty(len(order), np.int64)
+    row[order] = np.cumsum(first) - 1
+    segment, position = segment[first], position[first]
+    begins = np.flatnonzero(np.append(True, segment[1:] != segment[:-1]))
+    segments = segment[begins].tolist()
+    begins = np.append(begins, len(segment))
+    stored: list[bytes] = []
+    for number, start, stop in zip(segments, begins[:-1].tolist(), begins[1:].tolist(), strict=True):
+        scoring.question.deadline.check()
+        own = scoring.readers[number].stored_vectors(position[start:stop], scoring.codes.pages(number), scoring.reads)
+        if own is None:
+            return None
+        stored.append(own)
+    values = np.frombuffer(b"".join(stored), column.dtype).reshape(-1, column.dimension)
+    block, _ = make_block(values, np.arange(len(values)))
+    if len(block) < len(position):
+        lacking = np.setdiff1d(np.arange(len(position)), block.positions)
+        raise _another_file(scoring.readers[int(segment[lacking[0]])])
+    return _Rows(segments, begins, replace(block, positions=position), row, found.query, [len(own) for own in stored])
+
+
+def _another_file(reader: ParquetSlice) -> DataFileError:
+    """Return the error of an index that names rows without a vector."""
+    return DataFileError(
+        f"the index names rows of '{reader.uri}' that hold no vector: its segment is not of this file; "
+        "see hudi_vector.index.verify"
+    )
+
+
+def _hits_of(rows: _Rows, scoring: _Scoring, spec: ScanSpec) -> list[tuple[int, Hits, int]]:
     """Return the hits of several segments by one search, at most k for each query and segment."""
     top = scoring.top()
-    block = one_block([part.block for part in parts])
-    begins = np.concatenate(([0], np.cumsum([len(part.block) for part in parts])))
-    numbered = replace(block, positions=np.arange(len(block)))
-    row = np.concatenate([part.row + begin for part, begin in zip(parts, begins[:-1], strict=True)])
-    top.offer_pairs(numbered, row, np.concatenate([part.query for part in parts]))
+    top.offer_pairs(replace(rows.block, positions=np.arange(len(rows.block))), rows.row, rows.query)
     found = top.hits()
     scored = []
-    for number, part in enumerate(parts):
+    begins = rows.begins.tolist()
+    for number, segment in enumerate(rows.segments):
         inside = (found.position >= begins[number]) & (found.position < begins[number + 1])
         hits = found.take(inside)
-        hits = replace(hits, position=block.positions[hits.position])
+        hits = replace(hits, position=rows.block.positions[hits.position])
         if len(hits) > top.k:
-            hits = break_ties(hits, top.k, partial(tie_keys, scoring.readers[part.segment], spec))
-        scored.append((part.segment, hits, part.bytes_read))
+            hits = break_ties(hits, top.k, partial(tie_keys, scoring.readers[segment], spec))
+        scored.append((segment, hits, rows.bytes_read[number]))
     return scored
 
 

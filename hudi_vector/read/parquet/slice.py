@@ -211,6 +211,32 @@ class ParquetSlice:
         self.close()
         return joined(found or [_empty_block(self._spec)])
 
+    def stored_vectors(self, positions: Ints, pages: PageTable | None, reads: RangeReads = _SUITED) -> bytes | None:
+        """Return the stored vectors of a few rows of a local file, one after another.
+
+        `positions` are distinct and ascending. Returns None unless `pages` says where each of them lies, or if the
+        cache holds them decoded: `vectors_at` serves these. Raises DataFileError if the file is damaged.
+        """
+        groups = None if pages is None or not self.is_local else pages.groups
+        if groups is None:
+            return None
+        wanted = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri)
+        found, start = list[bytes](), 0
+        for group, (rows, known) in enumerate(groups):
+            inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
+            if len(inside):
+                decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
+                if known is None or decoded:
+                    return None
+                part = VectorPages(self._data, known, reads, self._cache).stored(inside - start)
+                if part is None:
+                    return None
+                note("vectors", self._decoded_key(group), is_kept=False)
+                found.append(part)
+            start += rows
+        self.close()
+        return b"".join(found)
+
     def close(self) -> None:
         """Close the file; the next access opens it again."""
         self._data.close()

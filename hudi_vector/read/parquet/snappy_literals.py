@@ -60,16 +60,22 @@ class Literals:
         """Return the approximate size in memory in bytes."""
         return 3 * self.plain.nbytes + 256
 
-    def place_of(self, begin: int, length: int) -> int | None:
-        """Return the file offset of the plain bytes from `begin`, or None if they are not within one literal.
+    def parts_of(self, begin: int, length: int) -> list[tuple[int, int]]:
+        """Return the place in the file and the bytes of each part of the plain bytes from `begin`, which are all there.
 
         Example:
-            >>> Literals(np.array([0, 4]), np.array([10, 16]), np.array([4, 4]), 8).place_of(5, 2)
-            17
+            >>> Literals(np.array([0, 4]), np.array([10, 16]), np.array([4, 4]), 8).parts_of(3, 3)
+            [(13, 1), (16, 2)]
         """
-        piece = bisect_right(self.plain, begin) - 1
-        inside = begin - int(self.plain[piece])
-        return int(self.place[piece]) + inside if inside + length <= self.length[piece] else None
+        if begin < 0:
+            raise ValueError("a page is shorter than its rows")
+        piece, found = bisect_right(self.plain, begin) - 1, []
+        while length:
+            inside = begin - int(self.plain[piece])
+            size = min(length, int(self.length[piece]) - inside)
+            found.append((int(self.place[piece]) + inside, size))
+            begin, length, piece = begin + size, length - size, piece + 1
+        return found
 
 
 def ranges_of(blocks: Sequence[Literals], block: Ints, begin: Ints, length: int) -> tuple[Ints, Ints, Ints, Ints]:

@@ -8,7 +8,7 @@ and kept decompressed in the process cache.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,8 +122,20 @@ class VectorPages:
         with reading(self._file.file.uri):
             if self._paged.is_full and self._paged.chunk.codec is None:
                 return self._direct(rows)
-            found = self._one_by_one(rows) if len(rows) <= self._unplanned else None
-            return found or self._by_page(rows)
+            found = self._one_by_one(rows)
+            if found is None:
+                return self._by_page(rows)
+            values = np.frombuffer(found, np.uint8).reshape(-1, self._paged.width)
+            return ChosenRows(values, np.ones(len(rows), np.bool_), len(found))
+
+    def stored(self, rows: Ints) -> bytes | None:
+        """Return the vectors of a few distinct ascending rows, one after another, or None if they are to be planned.
+
+        `rows` are counted from the first row of the row group. Raises DataFileError if the file is damaged.
+        """
+        self._file.source()
+        with reading(self._file.file.uri):
+            return self._one_by_one(rows)
 
     def _direct(self, rows: Ints) -> ChosenRows:
         places, width = self._paged.places, self._paged.width
@@ -135,28 +147,37 @@ class VectorPages:
         read = self._copy(begin, np.full(len(rows), width), np.arange(len(rows)) * width, values)
         return ChosenRows(values, np.ones(len(rows), np.bool_), read)
 
-    def _one_by_one(self, rows: Ints) -> ChosenRows | None:
-        """Read a few rows one by one, which is faster than with arrays.
+    def _one_by_one(self, rows: Ints) -> bytes | None:
+        """Read a few rows of a local file one by one, which is faster than with arrays.
 
-        Return None unless each row lies in one literal of a page whose Snappy literals are cached.
+        Return None if they are many, or unless each lies in a page without a codec, or whose Snappy literals are known.
         """
-        places, width, source = self._paged.places, self._paged.width, self._file.source()
-        last = len(places.first_row) - 1
-        read = bytearray()
+        if len(rows) > self._unplanned or not self._paged.is_full:
+            return None
+        source, width, read = self._file.source(), self._paged.width, bytearray()
         for row in rows.tolist():
-            page = bisect_right(places.first_row, row) - 1
-            found = self._kept(page)
-            if not isinstance(found, Literals):
+            parts = self._parts_of(row)
+            if parts is None:
                 return None
-            after = places.first_row[page + 1] if page < last else self._paged.chunk.rows
-            place = found.place_of(found.size - int(after - row) * width, width)
-            if place is None:
-                return None
-            read += source.read_at(width, place)
-        values = np.frombuffer(read, np.uint8)
-        if len(values) != len(rows) * width:
+            for place, length in parts:
+                read += source.read_at(length, place)
+        if len(read) != len(rows) * width:
             raise EOFError
-        return ChosenRows(values.reshape(-1, width), np.ones(len(rows), np.bool_), len(read))
+        return bytes(read)
+
+    def _parts_of(self, row: int) -> Sequence[tuple[int, int]] | None:
+        """Return where in the file the parts of a row's vector lie, and their bytes; None if its page must be read."""
+        places, width = self._paged.places, self._paged.width
+        page = bisect_right(places.first_row, row) - 1
+        is_last = page == len(places.first_row) - 1
+        left = (self._paged.chunk.rows if is_last else int(places.first_row[page + 1])) - row
+        if self._paged.chunk.codec is None:
+            begin = int(places.end[page]) - left * width
+            if begin < places.begin[page]:
+                raise ValueError("a page is shorter than its rows")
+            return [(begin, width)]
+        found = self._kept(page)
+        return found.parts_of(found.size - left * width, width) if isinstance(found, Literals) else None
 
     def _by_page(self, rows: Ints) -> ChosenRows:
         places, width = self._paged.places, self._paged.width
