@@ -18,7 +18,18 @@ import numpy.typing as npt
 from hudi_vector.kernels.blocks import Ints, Values, VectorBlock, make_block, product_dtype
 from hudi_vector.kernels.metrics import METRICS, Floats, Screen, exact_distances
 
-__all__ = ["Bounds", "HitPool", "Hits", "Ints", "TopK", "VectorBlock", "make_block", "product_dtype", "rank_within"]
+__all__ = [
+    "Bounds",
+    "HitPool",
+    "Hits",
+    "Ints",
+    "TopK",
+    "VectorBlock",
+    "make_block",
+    "pairs_within",
+    "product_dtype",
+    "rank_within",
+]
 
 _EXACT_CHUNK_ELEMENTS = 1 << 22
 _SCREEN_ELEMENTS = 1 << 21
@@ -29,12 +40,14 @@ class Hits:
     """Rows found: query number, exact distance and row position of each, three arrays of shape (h,).
 
     `by_column` holds further distances of each row, shape (h, c), where a search ranks rows by c columns, else None.
+    `group` identifies the group of each row, shape (h,), in a search for groups, else None.
     """
 
     query: Ints
     distance: Floats
     position: Ints
     by_column: Floats | None = None
+    group: npt.NDArray[Any] | None = None
 
     @classmethod
     def none(cls) -> Hits:
@@ -43,13 +56,18 @@ class Hits:
 
     @classmethod
     def joined(cls, parts: Sequence[Hits]) -> Hits:
-        """Return the hits of all parts, one part after another; `by_column` is None if no part with hits has it."""
+        """Return the hits of all parts, one part after another; `by_column` is None if no part with hits has it.
+
+        The same holds for `group`.
+        """
         named = [part.by_column for part in parts if part.by_column is not None]
+        grouped = [part.group for part in parts if part.group is not None]
         return cls(
             np.concatenate([np.empty(0, np.int64), *(part.query for part in parts)]),
             np.concatenate([np.empty(0, np.float64), *(part.distance for part in parts)]),
             np.concatenate([np.empty(0, np.int64), *(part.position for part in parts)]),
             np.concatenate(named) if named else None,
+            np.concatenate(grouped) if grouped else None,
         )
 
     def __len__(self) -> int:
@@ -58,7 +76,8 @@ class Hits:
     def take(self, chosen: npt.NDArray[Any]) -> Hits:
         """Return the hits at the given indices, or where the given mask is True."""
         by_column = None if self.by_column is None else self.by_column[chosen]
-        return Hits(self.query[chosen], self.distance[chosen], self.position[chosen], by_column)
+        group = None if self.group is None else self.group[chosen]
+        return Hits(self.query[chosen], self.distance[chosen], self.position[chosen], by_column, group)
 
 
 def rank_within(query: Ints, *keys: Any) -> tuple[npt.NDArray[np.intp], Ints]:
@@ -177,6 +196,15 @@ class TopK:
         return self._pool.candidates()
 
     def _offer(self, block: VectorBlock) -> None:
+        screen, lower = self._screened(block)
+        if not self._full.all():
+            self._seed(block, lower)
+        rows, columns = pairs_within(lower, screen.limits(self._bound))
+        if len(rows):
+            self._score(block, rows, columns)
+
+    def _screened(self, block: VectorBlock) -> tuple[Screen, Values]:
+        """Return the screen for a block, and the lower bounds of its rows, shape (n, m)."""
         precision = product_dtype(block.values.dtype)
         screen = self._screens.get(precision)
         if screen is None:
@@ -184,17 +212,7 @@ class TopK:
         lower = screen.lower_bounds(block)
         if len(block.odd):
             lower[block.odd] = -np.inf
-        if not self._full.all():
-            self._seed(block, lower)
-        limits = screen.limits(self._bound)
-        if lower.shape[1] == 1:
-            rows = np.flatnonzero(lower[:, 0] <= limits[0])
-            columns = np.zeros(len(rows), np.int64)
-        else:
-            flat = np.flatnonzero((lower <= limits).ravel())
-            rows, columns = np.divmod(flat, lower.shape[1])
-        if len(rows):
-            self._score(block, rows, columns)
+        return screen, lower
 
     def _seed(self, block: VectorBlock, lower: Values) -> None:
         """Bound each query that is not full by the exact distances of the k most promising rows of this block.
@@ -222,3 +240,11 @@ class TopK:
     def _exact(self, block: VectorBlock, rows: npt.NDArray[Any], ask: npt.NDArray[Any]) -> Floats:
         query = self.queries[0] if len(self.queries) == 1 else self.queries[ask]
         return exact_distances(block.values[rows], query, self.metric)
+
+
+def pairs_within(lower: Values, limits: Floats) -> tuple[npt.NDArray[np.intp], Ints]:
+    """Return the rows and queries of the pairs whose lower bound, shape (n, m), does not exceed the query's limit."""
+    if lower.shape[1] == 1:
+        rows = np.flatnonzero(lower[:, 0] <= limits[0])
+        return rows, np.zeros(len(rows), np.int64)
+    return np.divmod(np.flatnonzero((lower <= limits).ravel()), lower.shape[1])

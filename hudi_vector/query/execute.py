@@ -16,7 +16,7 @@ from hudi_vector.index.load import load_key_hashes
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK
 from hudi_vector.query.deadline import NEVER, Deadline
-from hudi_vector.query.merge import SliceHits, break_ties
+from hudi_vector.query.merge import SliceHits, Winners, break_ties
 from hudi_vector.query.plan import SliceAccess
 from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.logs.key_hashes import KeyHashes
@@ -112,6 +112,18 @@ class Slices(Protocol):
         """Yield the results of measurements that together get every row once."""
         ...
 
+    def merged(self, asked: Asked, parts: list[SliceHits]) -> Winners:
+        """Return the rows that the hits of all slices leave to each query, after keys have decided ties."""
+        ...
+
+    def columns(self, winners: Winners, names: Sequence[str]) -> pa.Table:
+        """Return columns of winners, in their order."""
+        ...
+
+    def wider(self, times: int) -> Slices | None:
+        """Return the slices with so many times the lists of their index probed; None if no index is used."""
+        ...
+
 
 class Asked(Protocol):
     """The queries of a search over one or several columns, which decide what each pass reads and collects."""
@@ -119,6 +131,16 @@ class Asked(Protocol):
     @property
     def k(self) -> int:
         """Return the number of rows that each query wants."""
+        ...
+
+    @property
+    def per_group(self) -> int | None:
+        """Return the number of rows that each of k groups gives at most; None if k rows are wanted, not groups."""
+        ...
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Return the columns that the collector needs of rows in addition to the searched ones."""
         ...
 
     @property
@@ -152,6 +174,10 @@ class Asked(Protocol):
         """Yield the rows of a slice that pass the filter and have their vectors, and add to `counts`."""
         ...
 
+    def with_rows(self, blocks: Together, rows: Callable[[Ints, Sequence[str]], pa.Table]) -> Together:
+        """Return blocks with a way to look up the columns in `needs`: `rows` reads columns of rows at positions."""
+        ...
+
     def collector(self, bounds: Bounds) -> Collector:
         """Return a collector of the best rows."""
         ...
@@ -171,6 +197,16 @@ class Question:
     max_distance: float | None = None
     block_queries: int = 1024
     deadline: Deadline = field(default=NEVER, repr=False, compare=False)
+
+    @property
+    def per_group(self) -> None:
+        """Return None: k rows are wanted, whatever groups they belong to."""
+        return None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Return no columns: the vectors are enough."""
+        return ()
 
     def by(self, deadline: Deadline) -> Question:
         """Return the question with a deadline, unless it has one already."""
@@ -197,6 +233,10 @@ class Question:
     def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
         """Yield the rows of a slice that pass the filter and have a vector, and add to `counts`."""
         return ((block,) for block in opened.reader.blocks(counts))
+
+    def with_rows(self, blocks: Together, rows: Callable[..., pa.Table]) -> Together:  # noqa: ARG002 - needs vectors
+        """Return the same blocks: nothing but the vectors is needed."""
+        return blocks
 
     def collector(self, bounds: Bounds) -> Collector:
         """Return a collector of the nearest rows."""
@@ -281,7 +321,7 @@ def search_slice(
     counts.invalid += collector.invalid
     hits = collector.hits()
     if asked.is_final:
-        hits = break_ties(hits, asked.k, opened.keys)
+        hits = break_ties(hits, asked.k, opened.keys, asked.per_group)
     keys = opened.keys(hits.position) if isinstance(opened.reader, MergedSlice) else None
     return SliceHits(index, hits, keys), counts
 
@@ -304,7 +344,7 @@ def search_together(
     for number in np.unique(numbers).tolist():
         here = np.flatnonzero(numbers == number)
         own = replace(hits.take(here), position=inside[here])
-        found.append(SliceHits(entries[number][0], break_ties(own, asked.k, opened[number].keys)))
+        found.append(SliceHits(entries[number][0], break_ties(own, asked.k, opened[number].keys, asked.per_group)))
     return found, counts
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,10 +16,11 @@ from hudi_vector import options
 from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.kernels.topk import Bounds, Ints
 from hudi_vector.query.execute import Asked, Measure, SliceFound, Slices, offer_slice, open_slice, tie_keys
-from hudi_vector.query.indexed.slices import search_slices
+from hudi_vector.query.indexed.slices import scans_only, search_slices
 from hudi_vector.query.merge import SliceHits, Winners, merge_hits
 from hudi_vector.query.plan import Entry, IndexUse, SearchPlan
 from hudi_vector.query.report import Progress
+from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage.parallel import set_parallelism, threads_named
@@ -56,8 +57,22 @@ def run_slices(plan: SearchPlan, asked: Asked, slices: Slices, progress: Progres
     return winners
 
 
+class _OfPlan:
+    """The parts that slices of a plan have in common, however they are searched."""
+
+    plan: SearchPlan
+
+    def merged(self, asked: Asked, parts: list[SliceHits]) -> Winners:
+        """Return the winners of one pass, which may want other rows than the plan."""
+        return _best(self.plan, parts, asked.k, asked.per_group)
+
+    def columns(self, winners: Winners, names: Sequence[str]) -> pa.Table:
+        """Return columns of winners, in their order."""
+        return fetch_rows(self.plan, winners, names, keep=True)
+
+
 @dataclass(frozen=True)
-class ThreadedSlices:
+class ThreadedSlices(_OfPlan):
     """All slices of a plan, gone through by `each`: `map`, or that of a thread pool. What is decoded is kept."""
 
     plan: SearchPlan
@@ -73,9 +88,15 @@ class ThreadedSlices:
         entries = sorted(enumerate(self.plan.slices), key=lambda entry: -entry[1].file_slice.size)
         return GroupedSlices(self.plan, [(entry,) for entry in entries], self.each, True).measured(asked, make)
 
+    def wider(self, times: int) -> ThreadedSlices | None:
+        """Return the slices with a wider probe of their index, None if vectors are scanned."""
+        if self.plan.index is None or scans_only(self.plan.slices, self.plan.index, self.plan.spec):
+            return None
+        return replace(self, plan=_wider(self.plan, times))
+
 
 @dataclass(frozen=True)
-class GroupedSlices:
+class GroupedSlices(_OfPlan):
     """The slices of a plan in groups, each searched in one task, here or on executors, by a function like `map`.
 
     With `keep`, what is decoded is kept in the process's cache.
@@ -97,6 +118,10 @@ class GroupedSlices:
             partial(_measure_group, spec=self.plan.spec, asked=asked, keep=self.keep, make=make), self.groups
         )
 
+    def wider(self, times: int) -> GroupedSlices | None:
+        """Return the slices with a wider probe of their index, None without an index."""
+        return None if self.plan.index is None else replace(self, plan=_wider(self.plan, times))
+
 
 def _search_group(
     group: Sequence[Entry], index: IndexUse | None, spec: ScanSpec, keep: bool, asked: Asked, bounds: Bounds
@@ -113,7 +138,7 @@ def _search_group(
             total.add(counts)
             found += hits
             if asked.is_final:
-                found = merge_hits(found, asked.k, keys).parts()
+                found = merge_hits(found, asked.k, keys, asked.per_group).parts()
     return found, total
 
 
@@ -148,7 +173,7 @@ class Gathered:
         self._held += sum(len(part.hits) for part in parts)
         if self._held > self._most:
             winners = self.winners()
-            last = winners.rank == self._plan.k
+            last = winners.found_rank == self._plan.k
             self._bounds.distance[winners.query[last]] = winners.distance[last]
             self._bounds.is_full[winners.query[last]] = True
             self._parts = winners.parts()
@@ -161,11 +186,20 @@ class Gathered:
 
 def merge_winners(plan: SearchPlan, parts: list[SliceHits]) -> Winners:
     """Return the winners among the candidates of all slices; keys are read only where distances tie."""
+    return _best(plan, parts, plan.k, None if plan.grouping is None else plan.grouping.per_group)
 
+
+def _wider(plan: SearchPlan, times: int) -> SearchPlan:
+    assert plan.index is not None
+    nprobes = None if plan.index.nprobes is None else times * plan.index.nprobes
+    return replace(plan, index=replace(plan.index, nprobes=nprobes))
+
+
+def _best(plan: SearchPlan, parts: list[SliceHits], k: int, per_group: int | None) -> Winners:
     def keys(index: int, positions: Ints) -> pa.Table | None:
         return tie_keys(open_slice(plan.slices[index], plan.spec, keep=True), plan.spec, positions)
 
-    return merge_hits(sorted(parts, key=lambda part: part.slice_index), plan.k, keys)
+    return merge_hits(sorted(parts, key=lambda part: part.slice_index), k, keys, per_group)
 
 
 def threads_of(conf: Mapping[str, str]) -> ThreadPoolExecutor | None:

@@ -10,6 +10,7 @@ from typing import Any
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.query.deadline import Deadline
+from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.read.parquet.vector_pages import RangeReads
 from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.spec import ScanSpec
@@ -111,6 +112,7 @@ class SearchPlan(Shown):
     index: IndexUse | None = None
     why_no_index: str = ""
     timeout: float | None = None  # seconds
+    grouping: Grouping | None = None
     # Segments of the index whose slices were pruned.
     pruned_segments: tuple[ManifestEntry, ...] = field(default=(), repr=False)
 
@@ -145,6 +147,7 @@ class SearchPlan(Shown):
             f"  metric      {self.metric}, "
             + ("every row" if self.k >= EVERY_ROW else f"k = {self.k}")
             + (f", max_distance = {self.max_distance}" if self.max_distance is not None else ""),
+            *([f"  groups      {self.grouping.describe()}"] if self.grouping else []),
             f"  filter      {self.filter_text or 'none'}",
             f"  index       {self.index.describe() if self.index else 'none: ' + self.why_no_index}",
             f"  execution   {self.execution}: {self.reason}",

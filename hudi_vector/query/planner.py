@@ -13,10 +13,11 @@ import pyarrow as pa
 from hudi_vector import options
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.manifest import ManifestEntry
+from hudi_vector.query.grouping.arguments import rows_at_first
 from hudi_vector.query.index_choice import Choice, IndexNeed, choose_index
 from hudi_vector.query.lance.choice import LANCE_INDEX, choose_lance_index, covered_by
 from hudi_vector.query.plan import IndexUse, SearchPlan, SliceAccess
-from hudi_vector.query.tuning import AS_SET, Tuning
+from hudi_vector.query.tuning import AS_SET, Tuning, why_not_by_index
 from hudi_vector.read.predicate.form import Predicate, columns, evaluate, restrict
 from hudi_vector.read.spec import ScanSpec, VectorColumn
 from hudi_vector.schema import HUDI_TYPE
@@ -59,6 +60,9 @@ def make_plan(
     `conf` are settings as text, `indexes` the indexes of the column. Raises InvalidArgumentError if the requested kind
     of index is missing, or if `nprobes` or `refine_factor` is given although the answer must be exact.
     """
+    grouping = request.tuning.grouping
+    if grouping is not None:
+        request = replace(request, predicate=grouping.filtered(request.predicate, snapshot.schema))
     spec = ScanSpec(
         table_uri=snapshot.source.uri,
         schema=snapshot.schema,
@@ -67,18 +71,23 @@ def make_plan(
         zone=request.zone,
         has_keys=snapshot.config.populates_meta_fields,
         ties=snapshot.ties,
+        carried=() if grouping is None else grouping.columns,
         options=snapshot.source.options,
     )
     kept = _kept(snapshot, request)
     whole_table = request.why_spark or snapshot.needs_spark
     column = request.column
-    need = IndexNeed(
-        column.dimension, column.element, request.metric, request.k, request.queries, request.predicate is not None
-    )
     tuning = request.tuning.settled(conf)
+    rows = request.k if grouping is None else rows_at_first(request.k)
+    need = IndexNeed(
+        column.dimension, column.element, request.metric, rows, request.queries, request.predicate is not None
+    )
+    for_groups = why_not_by_index(tuning, request.k)
     use: IndexUse | None
     pruned_segments: tuple[ManifestEntry, ...] = ()
-    if snapshot.lance_indexes is not None:
+    if for_groups:
+        slices, use, why = _laid_out(kept, snapshot, whole_table, None), None, for_groups
+    elif snapshot.lance_indexes is not None:
         own, why = choose_lance_index(snapshot.lance_indexes, column.name, need, tuning, snapshot.source.uri)
         accesses = _laid_out(kept, snapshot, whole_table, None)
         slices, use = tuple(covered_by(access, own) for access in accesses), own
@@ -102,6 +111,7 @@ def make_plan(
         index=use if used else None,
         why_no_index=why or "it covers none of the slices",
         timeout=tuning.timeout,
+        grouping=grouping,
         pruned_segments=pruned_segments,
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from hudi_vector.arguments import known_arguments
 from hudi_vector.events import listener
+from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
@@ -32,7 +33,8 @@ class SearchReport(Shown):
     """The counts and times of one search. Its text is a few lines; a notebook shows the same.
 
     `proved` says how many of the rows returned are certainly among the true k nearest of their query: all of them in an
-    exact search, and by an index those that are nearer than any row can be whose distance was not computed.
+    exact search, and by an index those that are nearer than any row can be whose distance was not computed. `groups` is
+    the number of groups found, over all queries, None in a search without ``group_by``; k is then a number of groups.
 
     Of a table on S3, `requests` are those that this process sent for the search, and `waves` the longest chain of them
     that waited for one another; `bytes_received` are the bytes of objects in their answers. What Spark's executors,
@@ -76,13 +78,15 @@ class SearchReport(Shown):
     from_memory: dict[str, int] = field(default_factory=dict)
     from_disk: dict[str, int] = field(default_factory=dict)
     from_storage: dict[str, int] = field(default_factory=dict)
+    groups: int | None = None
 
     def __str__(self) -> str:
         phases = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in self.seconds.items())
         execution = f"{self.execution} ({self.execution_reason})"
         slices = ", ".join(f"{count} {access}" for access, count in self.slices.items()) or "none"
         asked = "1 query" if self.queries == 1 else f"{self.queries} queries"
-        found = f"{self.returned} rows for {asked}"
+        of_groups = "" if self.groups is None else f" of {self.groups} groups"
+        found = f"{self.returned} rows{of_groups} for {asked}"
         instant = self.instant or "none"
         kept = f"{self.slices_pruned} pruned, {self.cached_slices} from memory"
         rows = f"{self.rows_seen} seen, {self.pruned} pruned by statistics, {self.filtered} filtered out"
@@ -186,7 +190,8 @@ def _listed(title: str, counts: Mapping[str, int]) -> str:
 def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Execution) -> SearchReport:
     counts, seen = progress.counts, progress.traffic
     kept, on_disk, read = ({}, {}, {}) if seen is None else seen.counts()
-    fewest = int(np.bincount(winners.query, minlength=facts.queries).min()) if facts.queries else 0
+    found = _found(winners, facts.queries)
+    fewest = int(found.min()) if facts.queries else 0
     reached = fewest >= facts.k or facts.k >= EVERY_ROW
     return SearchReport(
         table=facts.table,
@@ -208,7 +213,8 @@ def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Exec
         returned=len(winners),
         proved=_proved(winners, counts),
         reached_k=reached,
-        why_fewer="" if reached else _why_fewer(counts, facts, run),
+        why_fewer="" if reached else _why_fewer(counts, facts, run, None if winners.group_rank is None else fewest),
+        groups=None if winners.group_rank is None else int(found.sum()),
         invalid_queries=progress.unusable_queries,
         seconds=dict(progress.seconds),
         requests=0 if seen is None else len(seen.requests),
@@ -227,11 +233,27 @@ def _proved(winners: Winners, counts: ScanCounts) -> int:
     return int((winners.distance < counts.unseen[winners.query]).sum())
 
 
-def _why_fewer(counts: ScanCounts, facts: SearchFacts, run: _Execution) -> str:
+def _found(winners: Winners, queries: int) -> Ints:
+    """Return the number of rows found for each query, or of groups in a search for groups."""
+    if winners.group_rank is None:
+        return np.bincount(winners.query, minlength=queries)
+    found = np.zeros(queries, np.int64)
+    np.maximum.at(found, winners.query, winners.group_rank)
+    return found
+
+
+def _why_fewer(counts: ScanCounts, facts: SearchFacts, run: _Execution, groups: int | None) -> str:
+    """Return why a query has fewer than k rows or groups; `groups` is the least number of groups, None without them."""
     if not facts.queries:
         return "no query has a usable vector"
+    filtered = counts.filtered or counts.pruned or run.pruned_slices or (run.execution == "spark" and run.filtered)
+    if groups is not None:
+        passed = "passed the filter" if filtered else "are in the table"
+        if facts.max_distance is not None:
+            passed += f" and lie within max_distance = {facts.max_distance}"
+        return f"only {groups} {'group' if groups == 1 else 'groups'} {passed}"
     reasons = []
-    if counts.filtered or counts.pruned or run.pruned_slices or (run.execution == "spark" and run.filtered):
+    if filtered:
         reasons.append("the filter left out the others")
     elif not counts.rows:
         return "the table holds no rows at this instant"

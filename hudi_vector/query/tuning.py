@@ -1,8 +1,8 @@
-"""The arguments of a search about indexes: its mode, its recall target, and how far the index is read."""
+"""The further arguments of a search: its mode, its recall target, how far an index is read, its limit, its groups."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -10,8 +10,18 @@ from hudi_vector import options
 from hudi_vector.arguments import as_count, as_share, as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
 from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.query.grouping.arguments import Grouping, checked_grouping
 
-__all__ = ["AS_SET", "BRUTE_FORCE", "MODES", "JoinOptions", "SearchOptions", "Tuning", "checked_tuning"]
+__all__ = [
+    "AS_SET",
+    "BRUTE_FORCE",
+    "MODES",
+    "JoinOptions",
+    "SearchOptions",
+    "Tuning",
+    "checked_tuning",
+    "why_not_by_index",
+]
 
 MODES = ("auto", "exact", "approximate")
 BRUTE_FORCE = "brute_force"
@@ -41,16 +51,25 @@ class SearchOptions(JoinOptions, total=False):
     Attributes:
         algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
             ``"ivf_rabitq"``, ``"ivf_pq"``, ``"hnsw"``.
+        group_by: A column, or a list of columns, of plain values. The answer is then the k nearest groups, each as near
+            as its nearest row, with the rank of a row's group in ``_group_rank``, from 1.
+        per_group: The largest number of rows of each group, 1 by default.
+        group_nulls: ``"keep"``, the default, for NULL as a value like others; ``"drop"`` to leave out rows with NULL in
+            a column of `group_by`.
     """
 
     algorithm: str | None
+    group_by: str | Sequence[str] | None
+    per_group: int | None
+    group_nulls: str | None
 
 
 @dataclass(frozen=True)
 class Tuning:
     """The arguments of one search; None where they were left out.
 
-    `algorithm` is a kind of index that must be used, or ``brute_force``; `timeout` is in seconds.
+    `algorithm` is a kind of index that must be used, or ``brute_force``; `timeout` is in seconds. With a `grouping` the
+    nearest groups are searched.
     """
 
     mode: str | None = None
@@ -59,6 +78,7 @@ class Tuning:
     refine_factor: int | None = None
     recall_target: float | None = None
     timeout: float | None = None
+    grouping: Grouping | None = None
 
     def settled(self, conf: Mapping[str, str]) -> Tuning:
         """Return a tuning whose mode is set, with the session's settings in place of the arguments that were left out.
@@ -103,8 +123,11 @@ def checked_tuning(
     nprobes: Any = None,
     refine_factor: Any = None,
     timeout: Any = None,
+    group_by: Any = None,
+    per_group: Any = None,
+    group_nulls: Any = None,
 ) -> Tuning:
-    """Return the checked arguments of a search about indexes; raise InvalidArgumentError if one is not allowed.
+    """Return the checked further arguments of a search; raise InvalidArgumentError if one is not allowed.
 
     `recall_target` is the share of the true nearest rows to find, above 0, up to 1.
 
@@ -119,7 +142,21 @@ def checked_tuning(
         as_count(refine_factor, "refine_factor"),
         as_share(recall_target, "recall_target"),
         _seconds(timeout),
+        checked_grouping(group_by, per_group, group_nulls),
     )
+
+
+def why_not_by_index(tuning: Tuning, k: int) -> str:
+    """Return the reason why a search for k groups uses no index, "" if it may, or if it is not one for groups.
+
+    Raises InvalidArgumentError if there is a reason, and an argument asks for an index.
+    """
+    reason = "" if tuning.grouping is None else tuning.grouping.without_index(k)
+    if reason and tuning.needs_index:
+        raise InvalidArgumentError(
+            f"{reason}, so that no index is used; leave out algorithm, nprobes and refine_factor"
+        )
+    return reason
 
 
 def _require_sense(tuning: Tuning) -> None:

@@ -45,7 +45,8 @@ class ScanSpec:
     """The specification of a scan, the same for every file slice of a search; picklable, since executors receive it.
 
     `ties` names the columns that order rows of equal distance in a table without record keys; if it is empty, their
-    position in storage does.
+    position in storage does. `carried` are columns that a search looks up while it scans: rows that are merged from log
+    files bring them along, since they could be read later by another merge alone.
     """
 
     table_uri: str
@@ -55,6 +56,7 @@ class ScanSpec:
     zone: str = "UTC"
     has_keys: bool = True
     ties: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
     options: StorageOptions = field(default=StorageOptions(), repr=False)
 
     def fields(self, names: Sequence[str]) -> list[pa.Field]:

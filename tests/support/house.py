@@ -81,24 +81,26 @@ index.kinds                 vectors  errors index kernels kernels.metrics read r
 index.packs                 vectors  errors index index.kinds kernels read read.logs read.parquet storage
 index.calibration           vectors  errors index index.kinds kernels kernels.metrics read read.parquet storage
 query                       vectors  arguments errors events executors index index.calibration index.kinds kernels
-                                     kernels.metrics options query.indexed query.lance read read.logs read.parquet
-                                     read.predicate schema shown storage table
+                                     kernels.metrics options query.grouping query.indexed query.lance read read.logs
+                                     read.parquet read.predicate schema shown storage table
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors options read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics query query.files
                                      read read.parquet schema storage table
 query.indexed               vectors  errors index index.calibration index.kinds index.packs kernels kernels.metrics
                                      query query.lance read read.parquet storage
+query.grouping              vectors  arguments errors kernels read.predicate schema
+query.grouped               vectors  kernels kernels.metrics query query.asking query.grouping read
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query read read.logs
                                      read.parquet
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
                                      schema table
-query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance
-                                     read read.parquet read.predicate shown storage table
+query.opened                vectors  arguments errors index kernels.metrics options query query.files query.grouped
+                                     query.grouping query.lance read read.parquet read.predicate shown storage table
 query.changes               vectors  errors query.opened read table
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
-                                     query.files query.join read read.predicate schema spark spark.catalyst storage
-                                     table
+                                     query.files query.grouped query.grouping query.join read read.predicate schema
+                                     spark spark.catalyst storage table
 spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.hybrid
                                      read spark spark.catalyst spark.search
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files

@@ -22,7 +22,7 @@ class Expected:
         self._column = column
         self._columns = [name for name in frame.columns if name != column]
         found = frame.selectExpr("*", f"coalesce({condition}, false) AS `__matches`").collect()
-        self._rows = [row for row in found if _is_vector(row[column], dimension)]
+        self._rows = [row for row in found if is_vector(row[column], dimension)]
 
     def nearest(self, query: np.ndarray, k: int, metric: str, filtered: bool) -> Ranking:
         """The distance and the other columns of the k nearest rows, in the documented order."""
@@ -57,7 +57,8 @@ def assert_found(got: list[Row], expected: Ranking) -> None:
     assert_ranked([row["_distance"] for row in got], [tuple(row)[:-1] for row in got], expected)
 
 
-def _is_vector(value: Any, dimension: int) -> bool:
+def is_vector(value: Any, dimension: int) -> bool:
+    """Whether a value is a vector of finite numbers of that length."""
     return (
         value is not None
         and len(value) == dimension

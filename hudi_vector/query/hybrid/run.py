@@ -6,12 +6,13 @@ can be among the best, one to count how many rows are nearer than each of them, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.kernels.metrics import Floats
@@ -65,6 +66,16 @@ class HybridAsked(HybridQuestion):
         return cls(**vars(question))
 
     @property
+    def per_group(self) -> None:
+        """Return None: a hybrid search finds rows, not groups."""
+        return None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Return no columns: the vectors are enough."""
+        return ()
+
+    @property
     def is_final(self) -> bool:
         """Return False for ranks, which depend on all rows."""
         return self.fusion != "rrf"
@@ -78,6 +89,10 @@ class HybridAsked(HybridQuestion):
         if self.is_final:
             return BestRows(self, bounds, self.scale)
         return NearestByColumn(self, bounds)
+
+    def with_rows(self, blocks: Together, rows: Callable[..., pa.Table]) -> Together:  # noqa: ARG002 - needs vectors
+        """Return the same blocks: nothing but the vectors is needed."""
+        return blocks
 
     def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
         """Yield the rows of a slice that pass the filter and have a vector in every column, and add to `counts`."""

@@ -47,7 +47,7 @@ from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.read.vectors import joined as one_block
 from hudi_vector.storage import FileInfo, parallel, scheme_of
 
-__all__ = ["search_slices"]
+__all__ = ["scans_only", "search_slices"]
 
 _MOST_CANDIDATES = 4096
 """A query with more candidates than this is answered by a scan, which is faster than reading so many single rows."""
@@ -86,8 +86,10 @@ def search_slices(
         each: A function that maps another one over slices, in threads or one by one.
         others: Segments of the same index whose slices the plan left out; a cached view may include them.
     """
+    if not isinstance(question, Question):  # an index finds the rows nearest to one column's queries
+        use = None
     if isinstance(use, LanceIndexUse):
-        assert isinstance(question, Question)  # an index is of one column
+        assert isinstance(question, Question)
         of_lance = [entry for entry in entries if entry[1].access == LANCE_INDEX]
         if of_lance:
             yield search_covered(of_lance, use, spec, question, bounds, keep, each)
@@ -227,6 +229,12 @@ def _scans(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool) 
     if not (use.certain and keep and spec.predicate is None):
         return False
     return all(open_base(access, spec, keep).holds_vectors() for _, access in covered)
+
+
+def scans_only(slices: Sequence[SliceAccess], use: IndexUse, spec: ScanSpec) -> bool:
+    """Return True if this process would scan all slices although an index covers some: their vectors are in memory."""
+    covered = [entry for entry in enumerate(slices) if _is_covered(entry)]
+    return not isinstance(use, LanceIndexUse) and _scans(covered, use, spec, keep=True)
 
 
 def _parts(covered: Sequence[Entry], keep: bool) -> Iterator[Sequence[Entry]]:

@@ -133,17 +133,7 @@ class PlannedRows:
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
         """Return the rows at these ascending indices, or those for which this mask is True."""
-        w = self.winners
-        taken = Winners(
-            w.query[chosen],
-            w.distance[chosen],
-            w.rank[chosen],
-            w.slice_index[chosen],
-            w.position[chosen],
-            w.keys,
-            w.key_row[chosen],
-        )
-        return replace(self, winners=taken)
+        return replace(self, winners=self.winners.take(chosen))
 
 
 @dataclass(frozen=True)

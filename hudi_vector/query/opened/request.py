@@ -15,7 +15,7 @@ from hudi_vector.errors import InvalidTypeError, UnknownColumnError, Unsupported
 from hudi_vector.index.catalog import Index
 from hudi_vector.kernels.metrics import Floats, metric_named, require_comparable
 from hudi_vector.options import require_known
-from hudi_vector.query.execute import Question
+from hudi_vector.query.grouped.question import question_of
 from hudi_vector.query.index_choice import known_indexes
 from hudi_vector.query.lengths import refuse_other_length
 from hudi_vector.query.local import run_local, threads_of
@@ -116,6 +116,9 @@ class Asked:
         require_comparable(self.metric, column.name, column.element)
         for vector in self.vectors[:1]:
             as_vector(vector, column.dimension)
+        tuning = self.tuning
+        if tuning.grouping is not None:
+            tuning = replace(tuning, grouping=tuning.grouping.within(snapshot.schema, self.table))
         request = SearchRequest(
             column=column,
             metric=self.metric,
@@ -125,7 +128,7 @@ class Asked:
             filter_text=self.filter,
             zone=self.zone,
             execution="local",
-            tuning=self.tuning,
+            tuning=tuning,
             queries=len(self.vectors),
         )
         if indexes is None:
@@ -144,7 +147,7 @@ class Asked:
         require_readable(plan)
         progress = Progress()
         progress.seconds["plan"] = time.perf_counter() - begun
-        question = Question(self.vectors, self.metric, self.k, self.max_distance)
+        question = question_of(self.vectors, self.metric, self.k, self.max_distance, plan.grouping)
         winners = run_local(plan, question, self.conf, progress)
         if len(self.vectors):
             refuse_other_length(plan, len(winners), progress.counts)

@@ -25,6 +25,7 @@ from hudi_vector.query.execute import open_slice
 from hudi_vector.query.explain import described, explained_by
 from hudi_vector.query.files.deleted import Deleted, checked_deleted, without_deleted
 from hudi_vector.query.files.plain_files import DeltaFiles, PlainFiles
+from hudi_vector.query.grouping.arguments import GROUP_RANK, group_ranks
 from hudi_vector.query.index_choice import external_directory, known_indexes
 from hudi_vector.query.lance.dataset import LanceDataset
 from hudi_vector.query.merge import Winners
@@ -297,7 +298,7 @@ class VectorTable:
         def answer(snapshot: Snapshot) -> str:
             for gone in left_out:
                 snapshot = without_deleted(snapshot, gone)
-            self._names(snapshot, wanted)
+            self._names(snapshot, wanted, tuning.grouping is not None)
             return described(asked.plan(snapshot, self._known_indexes(snapshot, tuning)))
 
         return self._snapshots().answer(asked.as_of, answer)
@@ -336,10 +337,12 @@ class VectorTable:
             max_distance: The largest distance to return, inclusive, in the metric's unit.
             deleted: Rows of files or of a Delta table to leave out, in addition to those that are deleted already: a
                 mapping of file to a bool for each row or to row numbers, or pairs of file and row number.
-            options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
+            options: ``algorithm``, ``nprobes``, ``refine_factor``, ``timeout``, ``group_by``, ``per_group`` and
+                ``group_nulls``: see `SearchOptions`.
 
         Returns:
-            The rows, ascending by ``_distance``. `refs` of them are their places, of which `fetch_rows` reads columns.
+            The rows, ascending by ``_distance``, or with ``group_by`` by ``_group_rank`` and then ``_distance``. `refs`
+            of them are their places, of which `fetch_rows` reads columns.
 
         Raises:
             InvalidArgumentError: An argument is not allowed.
@@ -506,7 +509,7 @@ class VectorTable:
             snapshot = chosen
             for gone in left_out:
                 snapshot = without_deleted(snapshot, gone)
-            names = self._names(snapshot, wanted)
+            names = self._names(snapshot, wanted, tuning.grouping is not None)
             if len(vectors):
                 return _hits(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, len(vectors), batch)
             dimension = vector_column(snapshot, self.column, self.name, 1).dimension
@@ -557,12 +560,13 @@ class VectorTable:
         searched = spelled(self.column, snapshot.schema, self.name)
         return [name for name in snapshot.schema.names if name != searched and not name.startswith("_hoodie_")]
 
-    def _names(self, snapshot: Snapshot, wanted: tuple[str, ...] | None) -> list[str]:
+    def _names(self, snapshot: Snapshot, wanted: tuple[str, ...] | None, grouped: bool) -> list[str]:
         """Return the columns to read, as the table spells them; None means those of `_usual`.
 
-        Raises InvalidArgumentError if one of them has a name that the search adds.
+        `grouped` says that the search adds the rank of groups. Raises InvalidArgumentError if one of them has a name
+        that the search adds.
         """
-        added = (_DISTANCE, _QUERY)
+        added = (_DISTANCE, _QUERY) + ((GROUP_RANK,) if grouped else ())
         asked = ("*",) if wanted is None else wanted
         named = [name for one in asked for name in (self._usual(snapshot) if one == "*" else [one])]
         taken = next((name for name in snapshot.schema.names if name.lower() in added), None)
@@ -698,6 +702,8 @@ def _hits(found: Found, names: list[str], queries: int, batch: bool) -> SearchHi
     columns: dict[str, Any] = {_QUERY: pa.array(found.winners.query)} if batch else {}
     read = found.columns(names) if names else {}
     columns |= {**read, _DISTANCE: pa.array(found.winners.distance)}
+    if found.plan.grouping is not None:
+        columns[GROUP_RANK] = group_ranks(found.winners.group_rank)
     return SearchHits(pa.table(columns), found.report(queries), found.plan, places)
 
 

@@ -72,7 +72,7 @@ class MergedSlice:
 
         `columns` replace the column of the specification. Rows are added to `counts`.
         """
-        key = (self._slice.files, self.kind, columns, self._spec.predicate, self._spec.zone)
+        key = (self._slice.files, self.kind, columns, self._spec.predicate, self._spec.zone, self._spec.carried)
         if self._cache is not None:
             kept = self._cache.get(key)
             if kept is not None:
@@ -96,6 +96,11 @@ class MergedSlice:
             yield from blocks
 
     @property
+    def _carried(self) -> tuple[str, ...]:
+        """Return the columns that rows bring along while they are scanned: their keys, and those of their groups."""
+        return tuple(dict.fromkeys((*TIE_COLUMNS, *self._spec.carried)))
+
+    @property
     def size(self) -> int:
         """Return the bytes of the files that one scan reads."""
         return self._slice.size
@@ -113,7 +118,7 @@ class MergedSlice:
         wanted = self._ties.at(positions)
         if wanted is None:
             return conform(pa.table({}), self._spec.fields(names))
-        if set(names) <= set(TIE_COLUMNS):
+        if set(names) <= set(self._carried):
             return wanted.select(list(names))
         return self.rows_of(wanted, names)
 
@@ -179,11 +184,11 @@ class MergedSlice:
         self._ties = _Ties()
         filters = spec.filter_columns
         done = 0
-        for batch in self._stream([*(column.name for column in columns), *TIE_COLUMNS, *filters]):
+        for batch in self._stream([*(column.name for column in columns), *self._carried, *filters]):
             positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
             done += batch.num_rows
             counts.rows += batch.num_rows
-            self._ties.add(conform(batch, spec.fields(TIE_COLUMNS)))
+            self._ties.add(conform(batch, spec.fields(self._carried)))
             mask = None
             if spec.predicate is not None:
                 table = conform(batch, spec.fields(filters)) if filters else pa.table({"": pa.nulls(batch.num_rows)})

@@ -97,10 +97,12 @@ def search(
         as_of: An instant of the timeline (14 or 17 digits) or a timestamp, to search the table as it was visible then.
         max_distance: The largest distance to return, inclusive, in the metric's unit.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
-        options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
+        options: ``algorithm``, ``nprobes``, ``refine_factor``, ``timeout``, ``group_by``, ``per_group`` and
+            ``group_nulls``: see `SearchOptions`.
 
     Returns:
-        A lazy DataFrame, ascending by ``_distance``. ``_rank`` (from 1), ``_hudi_distance``, the vector and the
+        A lazy DataFrame, ascending by ``_distance``, or with ``group_by`` by ``_group_rank`` and then ``_distance``.
+        ``_rank`` (from 1), ``_hudi_distance``, the vector and the
         ``_hoodie_*`` columns can be selected too. The snapshot is chosen when the DataFrame is first run.
 
     Raises:
@@ -117,7 +119,7 @@ def search(
         k=k, metric=metric, filter=filter, as_of=as_of, max_distance=max_distance, execution=execution,
     )  # fmt: skip
     found = frame_of(spark, single_relation(checked, constant_query(vector, checked.column.dimension), IN_PYTHON))
-    return chosen(found, columns, (DISTANCE,))
+    return chosen(found, columns, (DISTANCE, *checked.group_columns))
 
 
 @known_arguments(SearchOptions)
@@ -161,7 +163,8 @@ def search_batch(
         as_of: An instant of the timeline (14 or 17 digits) or a timestamp, to search the table as it was visible then.
         max_distance: The largest distance to return, inclusive, in the metric's unit.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
-        options: ``algorithm``, ``nprobes``, ``refine_factor`` and ``timeout``: see `SearchOptions`.
+        options: ``algorithm``, ``nprobes``, ``refine_factor``, ``timeout``, ``group_by``, ``per_group`` and
+            ``group_nulls``: see `SearchOptions`.
 
     Returns:
         A lazy DataFrame: the table's columns without the vector, the queries' columns without theirs (clashing names
@@ -182,7 +185,7 @@ def search_batch(
         k=k, metric=metric, filter=filter, as_of=as_of, max_distance=max_distance, execution=execution,
     )  # fmt: skip
     found = frame_of(spark, batch_plan(checked, rows, BatchShape.CORPUS_FIRST, IN_PYTHON))
-    return chosen(found, columns, (DISTANCE,))
+    return chosen(found, columns, (DISTANCE, *checked.group_columns))
 
 
 def _checked(

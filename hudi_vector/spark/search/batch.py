@@ -22,6 +22,7 @@ from hudi_vector.query.asking.output import Found, assemble, sources
 from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.asking.task import AskingTask, Finder
 from hudi_vector.query.distributed import find_unmergeable
+from hudi_vector.query.grouped.finder import GroupFinder
 from hudi_vector.query.join.nearest import Ask, SideFinder
 from hudi_vector.query.join.sides import PlannedSide
 from hudi_vector.query.plan import SearchPlan
@@ -262,8 +263,10 @@ def _can_spread(batch: QueryBatch, plan: SearchPlan) -> bool:
     return find_unmergeable(batch.search.spark.sparkContext, plan, names) is None
 
 
-def _in_tasks(search: TableSearch, plan: SearchPlan) -> SideFinder:
+def _in_tasks(search: TableSearch, plan: SearchPlan) -> Finder:
     block_queries = options.BATCH_BLOCK_QUERIES.read(search.conf())
+    if plan.grouping is not None:
+        return GroupFinder(plan, search.target.physical, block_queries)
     ask = Ask(plan.metric, plan.k, plan.max_distance, block_queries=block_queries)
     return SideFinder(PlannedSide(plan, search.target.physical), ask)
 
@@ -273,22 +276,23 @@ def _layout(
 ) -> tuple[list[Output], list[Output]]:
     distance = added_output(DISTANCE, "distance", DoubleType())
     rank = added_output(RANK, "rank", IntegerType())
+    groups = [added_output(name, "added", IntegerType()) for name in search.group_columns]
     if shape is BatchShape.CORPUS_FIRST:
-        require_no_clash(search.target, (shown.distances[0], RANK, INDEX))
+        require_no_clash(search.target, (shown.distances[0], RANK, INDEX, *search.group_columns))
         first = [output_of(field, "corpus") for field in search.columns]
         index = added_output(INDEX, "index", LongType())
         # A column of the table takes precedence over the second name of the distance.
         taken = {name.lower() for name in search.target.schema.names}
-        added = [index, distance, rank, added_output(HUDI_DISTANCE, "distance", DoubleType())]
+        added = [index, distance, rank, *groups, added_output(HUDI_DISTANCE, "distance", DoubleType())]
         added = [output for output in added if output.column.name not in taken]
         second = second_side(queries.fields, "query", [*first, *added], QUERY_PREFIX)
         named = {DISTANCE, HUDI_DISTANCE}.difference(shown.distances)
         hidden = [output for output in added if output.column.name in named] + hidden_meta([*first, *second], shown)
         return [output for output in [*first, *second, *added] if output not in hidden], hidden
-    require_no_clash(queries.target, (DISTANCE, RANK))
+    require_no_clash(queries.target, (DISTANCE, RANK, *search.group_columns))
     first = [output_of(field, "query") for field in queries.fields]
-    second = second_side(search.columns, "corpus", [*first, distance, rank], QUERY_PREFIX)
-    visible = [*first, *second, distance, rank]
+    second = second_side(search.columns, "corpus", [*first, distance, rank, *groups], QUERY_PREFIX)
+    visible = [*first, *second, distance, rank, *groups]
     own = output_of(queries.target.schema[queries.column.name], "query")
     theirs = second_side([search.vector_field], "corpus", [*visible, own], QUERY_PREFIX)
     return visible, _unclaimed([own, *theirs, added_output(_RFC_DISTANCE, "distance", DoubleType())], visible)

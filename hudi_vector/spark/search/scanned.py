@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 
 __all__ = ["length_in", "search_frame"]
 
-_QUERY, _DISTANCE, _BY_COLUMN = "__hudi_vector_query", "__hudi_vector_distance", "__hudi_vector_distances"
-_KINDS = (LongType(), DoubleType(), ArrayType(DoubleType(), False))
+_ADDED = ("__hudi_vector_query", "__hudi_vector_distance", "__hudi_vector_distances", "__hudi_vector_group")
+_KINDS = (LongType(), DoubleType(), ArrayType(DoubleType(), False), BinaryType())
 _COUNTED = ("rows", "nulls", "invalid", "uneven")
 
 
@@ -48,12 +49,12 @@ def search_frame(
     `columns` are searched. `ties` are the columns that order rows of equal distance, the most significant first. The
     rows are counted in `counts`; a task that is run again counts its rows again.
     """
-    rows = _SparkRows(frame, columns, names, ties)
+    rows = _SparkRows(frame, columns, (*names, *asked.needs), ties)
     parts: list[SliceHits] = []
     for hits, seen in asked.found(rows, asked.bounds()):
         parts += hits
         counts.add(seen)
-    winners = merge_hits(parts, asked.k, lambda _, positions: rows.taken(ties, positions) if ties else None)
+    winners = rows.merged(asked, parts)
     return winners, rows.taken(names, winners.position)
 
 
@@ -78,7 +79,7 @@ class _SparkRows:
         """Return the candidates of all tasks; each task tightens a copy of the bounds."""
         searched = (column.name for column in self._columns)
         needed = self._frame.select([quoted(name) for name in dict.fromkeys([*self._carried, *searched])])
-        added = tuple(free_names((_QUERY, _DISTANCE, _BY_COLUMN), self._carried, "_"))
+        added = tuple(free_names(_ADDED, self._carried, "_"))
         first = [StructField(*pair) for pair in zip(added, _KINDS, strict=True)]
         schema = StructType([*first, *(needed.schema[name] for name in self._carried)])
         context = needed.sparkSession.sparkContext
@@ -89,7 +90,9 @@ class _SparkRows:
         self._found = pa.Table.from_batches(batches) if batches else empty
         query = np.asarray(self._found.column(0), dtype=np.int64)
         distance = np.asarray(self._found.column(1), dtype=np.float64)
-        hits = Hits(query, distance, np.arange(len(query)), _matrix(self._found.column(2)))
+        groups = self._found.column(3)
+        group = None if groups.null_count == len(groups) else np.array(groups.to_pylist(), object)
+        hits = Hits(query, distance, np.arange(len(query)), _matrix(self._found.column(2)), group)
         counts = ScanCounts()
         for name, accumulator in seen.items():
             setattr(counts, name, accumulator.value)
@@ -111,6 +114,21 @@ class _SparkRows:
         rows = map_in_arrow(vectors, task, StructType([StructField("result", BinaryType())])).collect()
         return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - written by the tasks of this search
 
+    def merged(self, asked: Asked, parts: list[SliceHits]) -> Winners:
+        """Return the best rows among the candidates."""
+
+        def keys(_: int, positions: npt.NDArray[np.int64]) -> pa.Table | None:
+            return self.taken(self._ties, positions) if self._ties else None
+
+        return merge_hits(parts, asked.k, keys, asked.per_group)
+
+    def columns(self, winners: Winners, names: Sequence[str]) -> pa.Table:
+        """Return carried columns of winners, in their order."""
+        return self.taken(names, winners.position)
+
+    def wider(self, times: int) -> None:
+        """Return None: Spark's rows have no index."""
+
     def taken(self, names: Sequence[str], positions: npt.NDArray[np.int64]) -> pa.Table:
         """Return carried columns of candidates, in this order."""
         return self._found.select(list(names)).take(pa.array(positions))
@@ -120,6 +138,11 @@ def _matrix(column: pa.ChunkedArray) -> Floats | None:
     """Return lists of equal length as an array of shape (rows, length), None if there are none."""
     lists = [np.asarray(chunk.flatten()) for chunk in column.chunks if len(chunk) > chunk.null_count]
     return np.concatenate(lists).reshape(len(column), -1) if lists else None
+
+
+def _rows_of(batch: pa.RecordBatch, first: int, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+    """Return columns of the rows of a batch at positions, of which `first` is that of its first row."""
+    return pa.Table.from_batches([batch.select(list(names))]).take(pa.array(positions - first))
 
 
 @dataclass(frozen=True)
@@ -144,7 +167,7 @@ class _Candidates:
             positions = np.arange(first, counts.rows, dtype=np.int64)
             blocks = blocks_of(batch, self.columns, positions, None, counts)
             if blocks is not None and len(blocks[0]):
-                collector.offer(blocks)
+                collector.offer(self.asked.with_rows(blocks, partial(_rows_of, batch, first)))
             wanted = np.unique(collector.hits().position)
             fresh, old = wanted[wanted >= first], np.isin(places, wanted)
             rows = pa.Table.from_batches([batch.select(list(self.carried))]).take(pa.array(fresh - first))
@@ -162,9 +185,11 @@ class _Candidates:
 
         hits = collector.hits()
         if self.asked.is_final:
-            hits = break_ties(hits, self.asked.k, keys)
+            hits = break_ties(hits, self.asked.k, keys, self.asked.per_group)
         rows = held.take(pa.array(np.searchsorted(places, hits.position)))
         by_column = [None] * len(hits) if hits.by_column is None else list(hits.by_column)
+        groups = [None] * len(hits) if hits.group is None else hits.group.tolist()
         values = [pa.array(hits.query), pa.array(hits.distance), pa.array(by_column, pa.list_(pa.float64()))]
+        values.append(pa.array(groups, pa.binary()))
         made = pa.table([*values, *rows.columns], names=[*self.added, *self.carried])
         yield from made.combine_chunks().to_batches()

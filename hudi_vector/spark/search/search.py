@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from hudi_vector import options
@@ -18,8 +19,10 @@ from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTable
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
-from hudi_vector.query.execute import Asked, Question
+from hudi_vector.query.execute import Asked
 from hudi_vector.query.explain import described
+from hudi_vector.query.grouped.question import question_of
+from hudi_vector.query.grouping.arguments import GROUP_RANK, group_ranks
 from hudi_vector.query.index_choice import IndexNeed, choose_index, known_indexes
 from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
 from hudi_vector.query.local import run_local, threads_of
@@ -27,7 +30,7 @@ from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.planner import SearchRequest, make_plan
 from hudi_vector.query.report import Progress, SearchFacts, keep_report, report_of, report_of_frame
-from hudi_vector.query.tuning import AS_SET, Tuning
+from hudi_vector.query.tuning import AS_SET, Tuning, why_not_by_index
 from hudi_vector.query.winners import named_rows
 from hudi_vector.read.predicate.change import renamed
 from hudi_vector.read.several import SearchColumn
@@ -90,6 +93,11 @@ class TableSearch:
         return [field for field in self.target.schema.fields if field.name != self.column.name]
 
     @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Return the columns that a search for groups adds."""
+        return () if self.tuning.grouping is None else (GROUP_RANK,)
+
+    @property
     def vector_field(self) -> StructField:
         """Return the field of the searched column."""
         return self.target.schema[self.column.name]
@@ -104,6 +112,7 @@ class TableSearch:
         settled, source = self.tuning.settled(conf), self.target.source
         if source is None or not settled.needs_index:
             return
+        why_not_by_index(settled, self.k)
         request = self.request(self.column.dimension, None, 1)
         need = IndexNeed(request.column.dimension, request.column.element, self.metric, self.k, 1)
         choose_index(known_indexes(source, request.column.name, conf, self.tuning), need, settled, conf)
@@ -147,10 +156,12 @@ class TableSearch:
         `unusable` is the number of query rows without a vector, for the report.
         """
         conf = self.conf()
-        question = Question(vectors, self.metric, self.k, self.max_distance, options.BATCH_BLOCK_QUERIES.read(conf))
+        grouping, block = self.tuning.grouping, options.BATCH_BLOCK_QUERIES.read(conf)
+        question = question_of(vectors, self.metric, self.k, self.max_distance, grouping, block)
         column = replace(self.column, dimension=vectors.shape[1])
         winners, rows = self.answer(Wanted(question, (column,), names, vectors.shape[1]), conf, unusable)
-        return Found(winners.query, winners.distance, winners.rank, rows)
+        added = {} if grouping is None else {GROUP_RANK: group_ranks(winners.group_rank)}
+        return Found(winners.query, winners.distance, winners.rank, rows, added)
 
     def answer(self, wanted: Wanted, conf: Mapping[str, str], unusable: int) -> tuple[Winners, pa.Table]:
         """Plan and search, keep the report, and return the rows found, by query and rank, with the wanted columns.
@@ -241,6 +252,10 @@ class TableSearch:
         frame = self._frame(plan.snapshot if plan else None)
         if self.filter is not None:
             frame = frame.filter(self.filter.text)
+        grouping = self.tuning.grouping
+        if grouping is not None and grouping.drop_nulls:
+            for name in grouping.columns:
+                frame = frame.filter(F.col(quoted(name)).isNotNull())
         ties = [name for name in TIE_COLUMNS if name in frame.columns]
         if len(ties) < len(TIE_COLUMNS):
             ties = [field.name for field in frame.schema.fields if _is_orderable(field.dataType)]
@@ -277,6 +292,9 @@ class TableSearch:
         """
         physical = dict(self.target.physical)
         predicate = self.filter.predicate if self.filter else None
+        tuning = self.tuning
+        if tuning.grouping is not None:
+            tuning = replace(tuning, grouping=tuning.grouping.named(physical))
         return SearchRequest(
             column=replace(self.column, name=physical[self.column.name], dimension=dimension),
             metric=self.metric,
@@ -287,7 +305,7 @@ class TableSearch:
             zone=time_zone(self.spark),
             execution=self.execution,
             why_spark=why_spark or (f"the filter ({self.filter.reason})" if self.filter and not predicate else None),
-            tuning=self.tuning,
+            tuning=tuning,
             queries=queries,
         )
 

@@ -41,17 +41,21 @@ class _Single:
         """Return the text for EXPLAIN."""
         search = self.search
         text = f"{FUNCTION} {search.target.label} {search.column.name} k={search.k} {search.metric}"
+        if search.tuning.grouping is not None:
+            text += f" groups=[{search.tuning.grouping.describe()}]"
         return text + (f" filter=[{search.filter.text}]" if search.filter else "")
 
 
 def with_added(found: Found, names: Sequence[str], added: Collection[str]) -> pa.Table:
-    """Return the found rows with columns in the order of `names`; the columns in `added` are distance or rank."""
+    """Return the found rows with columns in the order of `names`; those in `added` are distance, rank or group rank."""
     columns: list[Any] = []
     for name in names:
         if name not in added:
             columns.append(found.rows.column(name))
         elif name == RANK:
             columns.append(pa.array(found.rank.astype(np.int32)))
+        elif name in found.added:
+            columns.append(found.added[name])
         else:
             columns.append(pa.array(found.distance))
     return pa.table(columns, names=list(names)) if names else _empty_rows(len(found.query))
@@ -63,20 +67,23 @@ def _empty_rows(count: int) -> pa.Table:
 
 def single_relation(search: TableSearch, query: Callable[[], Any], shown: Shown) -> JavaObject:
     """Return the logical plan of a search for one vector; `query` gives it when the search runs."""
-    require_no_clash(search.target, shown.distances[:1])
+    groups = search.group_columns
+    require_no_clash(search.target, (*shown.distances[:1], *groups))
     # A column of the table takes precedence over a hidden column and over the second name of the distance.
     own = {name.lower() for name in search.target.schema.names}
     added = [
         StructField(DISTANCE, DoubleType(), DISTANCE not in shown.distances),
         StructField(HUDI_DISTANCE, DoubleType(), HUDI_DISTANCE not in shown.distances),
         StructField(RANK, IntegerType()),
+        *(StructField(name, IntegerType(), False) for name in groups),
     ]
     added = [field for field in added if field.name not in own]
     single = _Single(search, query, frozenset(field.name for field in added))
     columns, named = shown.parted(search.columns)
-    visible = StructType([*columns, *(field for field in added if field.name in shown.distances)])
+    seen = (*shown.distances, *groups)
+    visible = StructType([*columns, *(field for field in added if field.name in seen)])
     hidden = [*named, StructField(search.column.name, search.vector_field.dataType)]
-    hidden += [field for field in added if field.name not in shown.distances]
+    hidden += [field for field in added if field.name not in seen]
     return lazy_relation(search.spark, FUNCTION, visible, hidden, single.produce, single.describe)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
@@ -21,9 +23,11 @@ from hudi_vector.spark.catalyst.arguments import (
     is_deferred,
     is_table,
     named_and_placed,
+    nested_constant,
 )
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import handles_of
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.predicates import analyse_filter
 from hudi_vector.spark.catalyst.printed import Expressions
 from hudi_vector.spark.catalyst.settings import time_zone
@@ -39,7 +43,8 @@ __all__ = ["as_of_argument", "batch_function", "checked_search", "search_functio
 
 _TABLE_ALIASES = (("table_name", "table"), ("table_path", "table"))
 _METRIC_ALIASES = (("metric", "distance_metric"),)
-_TUNING = ("mode", "recall_target", *JoinOptions.__annotations__)
+_GROUPING = ("group_by", "per_group", "group_nulls")
+_TUNING = ("mode", "recall_target", *JoinOptions.__annotations__, *_GROUPING)
 
 _SINGLE = Signature(
     "hudi_vector_search",
@@ -128,7 +133,7 @@ def _search(
     spark: SparkSession, target: Target, column: str, given: Mapping[str, Argument], dimension: int | None
 ) -> TableSearch:
     values = {
-        name: constant(given[name], name)
+        name: nested_constant(given[name], name) if name == "group_by" else constant(given[name], name)
         for name in ("k", "distance_metric", "algorithm", "filter", "max_distance", "as_of", "execution", *_TUNING)
         if name in given
     }
@@ -190,10 +195,17 @@ def checked_search(
         filter=None if text is None else analyse_filter(spark, target.schema, text, target.label),
         as_of=instant,
         execution=_execution(execution),
-        tuning=tuning,
+        tuning=_of_columns(tuning, target),
     )
     search.check_index()
     return search
+
+
+def _of_columns(tuning: Tuning, target: Target) -> Tuning:
+    """Return the arguments of a search whose grouping names columns as the target spells them."""
+    if tuning.grouping is None:
+        return tuning
+    return replace(tuning, grouping=tuning.grouping.within(pa.schema(arrow_fields(target.schema)), target.label))
 
 
 def _execution(execution: Any) -> str:

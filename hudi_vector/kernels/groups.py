@@ -1,0 +1,271 @@
+"""Search for the nearest groups of rows: the best row of each of the k nearest groups, or more rows of given groups.
+
+A group is as near as its nearest row. Rows are screened as in `TopK`; the group of a row is looked up only if its lower
+bound lies within the limit of a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hudi_vector.kernels.blocks import Values
+from hudi_vector.kernels.metrics import Floats, Screen
+from hudi_vector.kernels.topk import Bounds, HitPool, Hits, Ints, TopK, VectorBlock, pairs_within, rank_within
+
+__all__ = ["GroupPool", "GroupedBlock", "GroupedTopK", "Known", "MemberPool"]
+
+_SEEDS_TIMES_K, _SEEDS_AND = 4, 16
+_SEED_PAIRS = 1 << 18
+_CODE_BITS = 32
+
+
+@dataclass(frozen=True)
+class GroupedBlock(VectorBlock):
+    """Rows to search, and a function that gives the values by which rows, at given places in the block, are grouped."""
+
+    values_at: Callable[[Ints], Any] = field(compare=False)
+
+    def part(self, start: int, stop: int) -> GroupedBlock:
+        """Return the rows from `start` to `stop` (exclusive) as views."""
+        part, of_all = super().part(start, stop), self.values_at
+        return GroupedBlock(part.values, part.positions, part.squares, part.odd, lambda at: of_all(at + start))
+
+
+@dataclass(frozen=True)
+class Known:
+    """The groups that a pool knows of each query, with the largest distance at which a row of the group matters.
+
+    `query`, `code` and `limit` have shape (g,) and are sorted by query and code. Unless `others`, rows of further
+    groups do not matter.
+    """
+
+    query: Ints
+    code: Ints
+    limit: Floats
+    others: bool
+
+    def places(self, query: Ints, code: Ints) -> Ints:
+        """Return the places of pairs of a query and a group among the known ones, -1 for others."""
+        if not len(self.query):
+            return np.full(len(query), -1, np.int64)
+        own, asked = (np.left_shift(q, _CODE_BITS) | c for q, c in ((self.query, self.code), (query, code)))
+        place = np.minimum(np.searchsorted(own, asked), len(own) - 1)
+        return np.where(own[place] == asked, place, -1)
+
+    def limits(self, screen: Screen, queries: int) -> Floats:
+        """Return the limits in the rank units of a screen for so many queries."""
+        _, number = rank_within(self.query, self.code)
+        table = np.full((queries, int(number.max(initial=-1)) + 1), np.inf)
+        table[self.query, number] = self.limit
+        for column in range(table.shape[1]):
+            table[:, column] = screen.limits(table[:, column])
+        ranks: Floats = table[self.query, number]
+        return ranks
+
+
+class Pool(Protocol):
+    """The best rows of groups so far."""
+
+    def add(self, hits: Hits) -> None:
+        """Add hits with the codes of their groups."""
+        ...
+
+    def hits(self) -> Hits:
+        """Return the hits, and tighten the bounds."""
+        ...
+
+    def candidates(self) -> Ints:
+        """Return the positions of the rows that may still be among the hits, unordered and with duplicates."""
+        ...
+
+    def known(self) -> Known:
+        """Return what limits the rows of each group."""
+        ...
+
+
+class GroupPool:
+    """The nearest row of each of the k nearest groups of m queries, with all rows and groups that tie.
+
+    `bounds`, of m queries, holds the distance of the k-th group, and is tightened whenever the hits are reduced.
+    """
+
+    def __init__(self, k: int, bounds: Bounds) -> None:
+        self._k = k
+        self._bound, self._full = bounds.distance, bounds.is_full
+        self._most = max(4 * k * len(bounds.distance), 1024)
+        self._pool = Hits.none()
+        self._fresh: list[Hits] = []
+        self._fresh_count = 0
+
+    def add(self, hits: Hits) -> None:
+        """Add hits with the codes of their groups, leaving out those beyond the bound of their query."""
+        near = hits.distance <= self._bound[hits.query]
+        if near.any():
+            self._fresh.append(hits.take(near))
+            self._fresh_count += len(self._fresh[-1])
+            if self._fresh_count >= self._most:
+                self.hits()
+
+    def hits(self) -> Hits:
+        """Return the hits, sorted by query and group, and tighten the bounds."""
+        if self._fresh:
+            pool = Hits.joined([self._pool, *self._fresh])
+            self._fresh, self._fresh_count = [], 0
+            pool = _distinct(pool)
+            first = _firsts(pool)
+            query, best = pool.query[first], pool.distance[first]
+            order, rank = rank_within(query, best)
+            kth = order[rank == self._k - 1]
+            self._bound[query[kth]] = np.minimum(self._bound[query[kth]], best[kth])
+            self._full[query[kth]] = True
+            of_group = np.repeat(best, np.diff(np.append(first, len(pool))))
+            self._pool = pool.take(pool.distance <= np.minimum(of_group, self._bound[pool.query]))
+        return self._pool
+
+    def candidates(self) -> Ints:
+        """Return the positions of the rows that may still be among the hits, unordered and with duplicates."""
+        return np.concatenate([self._pool.position, *(found.position for found in self._fresh)])
+
+    def known(self) -> Known:
+        """Return the best distance of each group so far; rows of others matter too."""
+        pool = self.hits()
+        first = _firsts(pool)
+        code = np.empty(0, np.int64) if pool.group is None else pool.group[first]
+        return Known(pool.query[first], code, pool.distance[first], others=True)
+
+
+class MemberPool:
+    """The nearest rows of given groups, up to `count` for each query and group, with all rows that tie with the last.
+
+    `query` and `code`, shape (g,), are the pairs of a query and a group, sorted and distinct. `bounds` are those of the
+    queries, and are lowered once all groups of a query have enough rows.
+    """
+
+    def __init__(self, count: int, query: Ints, code: Ints, bounds: Bounds) -> None:
+        self._query, self._code = query, code
+        self._bound = bounds.distance
+        self._own = Bounds(bounds.distance[query], np.zeros(len(query), np.bool_))
+        self._pool = HitPool(count, self._own)
+
+    def add(self, hits: Hits) -> None:
+        """Add hits with the codes of their groups, all of which are given ones."""
+        assert hits.group is not None
+        place = self.known().places(hits.query, hits.group)
+        self._pool.add(Hits(place, hits.distance, hits.position))
+
+    def hits(self) -> Hits:
+        """Return the hits, sorted by query, group and distance, and tighten the bounds."""
+        found = self._pool.hits()
+        largest = np.full(len(self._bound), -np.inf)
+        np.maximum.at(largest, self._query, self._own.distance)
+        self._bound[:] = np.minimum(self._bound, largest)
+        at = found.query
+        return Hits(self._query[at], found.distance, found.position, group=self._code[at])
+
+    def candidates(self) -> Ints:
+        """Return the positions of the rows that may still be among the hits, unordered and with duplicates."""
+        return self._pool.candidates()
+
+    def known(self) -> Known:
+        """Return the distance of the last wanted row of each group so far; rows of others do not matter."""
+        return Known(self._query, self._code, self._own.distance, others=False)
+
+
+class GroupedTopK(TopK):
+    """A collector of the best rows of groups for m queries, block by block.
+
+    Args:
+        queries: Vectors, shape (m, d).
+        metric: A name in `METRICS`.
+        k: The number of groups that each query wants.
+        bounds: What is known of the distance of each query's k-th group.
+        pool: The rows to keep.
+        codes: A function that returns the codes of groups, from 0, for the values that a `GroupedBlock` gives.
+    """
+
+    def __init__(
+        self, queries: Floats, metric: str, k: int, bounds: Bounds, pool: Pool, codes: Callable[[Any], Ints]
+    ) -> None:
+        super().__init__(queries, metric, k, bounds)
+        self._best = pool
+        self._codes = codes
+
+    def hits(self) -> Hits:
+        """Return the rows found, with the codes of their groups."""
+        return self._best.hits()
+
+    def candidates(self) -> Ints:
+        """Return the positions of the rows that may still be among the nearest, unordered and with duplicates."""
+        return self._best.candidates()
+
+    def _offer(self, block: VectorBlock) -> None:
+        screen, lower = self._screened(block)
+        if not self._full.all():
+            self._seed(block, lower)
+        rows, columns = pairs_within(lower, screen.limits(self._bound))
+        if not len(rows):
+            return
+        code = self._codes_at(block, rows)
+        known = self._best.known()
+        place = known.places(columns, code)
+        near = place >= 0
+        if near.any():
+            limits = known.limits(screen, len(self.queries))
+            near[near] = lower[rows[near], columns[near]] <= limits[place[near]]
+        if known.others:
+            near |= place < 0
+        self._score_groups(block, rows[near], columns[near], code[near])
+        self._best.hits()
+
+    def _seed(self, block: VectorBlock, lower: Values) -> None:
+        """Score the most promising rows of this block for each query that has no k groups yet, and tighten its bound.
+
+        If their groups are too few, more rows are scored once.
+        """
+        count = _SEEDS_TIMES_K * self.k + _SEEDS_AND
+        for wanted in (count, 8 * count):
+            ask = np.flatnonzero(~self._full)
+            seeds = min(wanted, len(block), _SEED_PAIRS // max(1, len(ask)))
+            if not len(ask) or not seeds:
+                return
+            chosen = np.argpartition(lower[:, ask], seeds - 1, axis=0)[:seeds]
+            rows, columns = chosen.T.ravel(), np.repeat(ask, seeds)
+            self._score_groups(block, rows, columns, self._codes_at(block, rows))
+            self._best.hits()
+            if seeds == len(block):
+                return
+
+    def _codes_at(self, block: VectorBlock, rows: npt.NDArray[Any]) -> Ints:
+        assert isinstance(block, GroupedBlock)
+        distinct, inverse = np.unique(rows, return_inverse=True)
+        codes: Ints = self._codes(block.values_at(distinct))[inverse]
+        return codes
+
+    def _score_groups(self, block: VectorBlock, rows: npt.NDArray[Any], columns: Ints, code: Ints) -> None:
+        step = max(1, (1 << 22) // block.values.shape[1])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            far = self._exact(block, rows[part], columns[part])
+            self._best.add(Hits(columns[part], far, block.positions[rows[part]], group=code[part]))
+
+
+def _distinct(hits: Hits) -> Hits:
+    """Return the hits by query, group and distance, each row once for a query."""
+    assert hits.group is not None
+    hits = hits.take(np.lexsort((hits.position, hits.distance, hits.group, hits.query)))
+    same = (hits.query[1:] == hits.query[:-1]) & (hits.position[1:] == hits.position[:-1])
+    return hits.take(np.concatenate(([True], ~same)))
+
+
+def _firsts(hits: Hits) -> npt.NDArray[np.intp]:
+    """Return the place of the first hit of each query and group, of hits sorted by both."""
+    if not len(hits):
+        return np.empty(0, np.intp)
+    assert hits.group is not None
+    changed = (hits.query[1:] != hits.query[:-1]) | (hits.group[1:] != hits.group[:-1])
+    return np.flatnonzero(np.concatenate(([True], changed)))

@@ -1,0 +1,188 @@
+"""The question of a search for groups, as the common search asks it, and the collector of its rows.
+
+One pass finds the best row of each of the k nearest groups. If more rows of each group are wanted, a second pass
+collects them: a row of such a group may lie in a slice where k other groups are nearer, so the first pass cannot know
+that it matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_vector.kernels.groups import GroupedBlock, GroupedTopK, GroupPool, MemberPool
+from hudi_vector.kernels.metrics import Floats
+from hudi_vector.kernels.topk import Bounds, Hits, Ints, VectorBlock
+from hudi_vector.query.deadline import NEVER, Deadline
+from hudi_vector.query.execute import OpenedSlice, Question, SliceFound, Slices, joined
+from hudi_vector.query.grouped.by_index import found_by_index
+from hudi_vector.query.grouping.arguments import Grouping
+from hudi_vector.query.grouping.keys import GroupCodes
+from hudi_vector.query.merge import Winners
+from hudi_vector.read.several import Together
+from hudi_vector.read.spec import ScanCounts
+
+__all__ = ["GroupedQuestion", "question_of"]
+
+Members = tuple[tuple[bytes, ...], ...]
+"""The keys of the groups of each query."""
+
+
+@dataclass(frozen=True)
+class GroupedQuestion:
+    """The query vectors, shape (m, d), float64, with the metric, the number of groups of each, and the grouping.
+
+    With `members`, the rows of these groups alone are searched. Picklable: executors get it.
+    """
+
+    vectors: Floats
+    metric: str
+    k: int
+    grouping: Grouping
+    max_distance: float | None = None
+    block_queries: int = 1024
+    members: Members | None = None
+    deadline: Deadline = field(default=NEVER, repr=False, compare=False)
+
+    def by(self, deadline: Deadline) -> GroupedQuestion:
+        """Return the question with a deadline, unless it has one already."""
+        return replace(self, deadline=deadline) if self.deadline is NEVER else self
+
+    @property
+    def queries(self) -> int:
+        """Return the number of queries."""
+        return len(self.vectors)
+
+    @property
+    def is_final(self) -> bool:
+        """Return True: a distance depends on one row alone."""
+        return True
+
+    @property
+    def per_group(self) -> int:
+        """Return the number of rows that each group gives at most."""
+        return self.grouping.per_group
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Return the columns of the groups."""
+        return self.grouping.columns
+
+    def named(self, names: Mapping[str, str]) -> GroupedQuestion:
+        """Return the question with other names for the columns of the groups."""
+        return replace(self, grouping=self.grouping.named(names))
+
+    def bounds(self) -> Bounds:
+        """Return initial bounds, which are `max_distance` for each query, or infinite if it is None."""
+        return Bounds.of(len(self.vectors), self.max_distance)
+
+    def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
+        """Yield the rows of a slice that pass the filter and have a vector, and add to `counts`."""
+        return (self.with_rows((block,), opened.reader.rows) for block in opened.reader.blocks(counts))
+
+    def nearest(self, queries: Ints, count: int) -> Question:
+        """Return the question of some queries for so many of the nearest rows."""
+        known = self.max_distance, self.block_queries, self.deadline
+        return Question(self.vectors[queries], self.metric, count, *known)
+
+    def part(self, queries: Ints) -> GroupedQuestion:
+        """Return the question of some queries."""
+        return replace(self, vectors=self.vectors[queries])
+
+    def with_rows(self, blocks: Together, rows: Callable[[Ints, Sequence[str]], pa.Table]) -> Together:
+        """Return the block with the values of its groups, which `rows` reads at positions."""
+        [block] = blocks
+        assert isinstance(block, VectorBlock)
+        positions, names = block.positions, self.grouping.columns
+        parts = block.values, positions, block.squares, block.odd
+        return (GroupedBlock(*parts, lambda at: rows(positions[at], names)),)
+
+    def collector(self, bounds: Bounds) -> _BestGroups:
+        """Return a collector of the best rows of groups."""
+        return _BestGroups(self, bounds)
+
+    def found(self, slices: Slices, bounds: Bounds) -> Iterator[SliceFound]:
+        """Yield the hits of all slices: by their index, in one pass, or in two for more than one row of each group."""
+        if slices.wider(1) is not None:
+            yield from found_by_index(self, slices)
+            return
+        if self.per_group == 1:
+            yield from slices.search(self, bounds)
+            return
+        nearest = replace(self, grouping=replace(self.grouping, per_group=1))
+        parts, counts = [], ScanCounts()
+        for hits, seen in slices.search(nearest, bounds):
+            parts += hits
+            counts.add(seen)
+        members = _members(slices.merged(nearest, parts), self.queries)
+        yield [], counts
+        limits = Bounds(self.bounds().distance, np.ones(self.queries, np.bool_))
+        for hits, seen in slices.search(replace(self, members=members), limits):
+            yield hits, ScanCounts(bytes_read=seen.bytes_read)
+
+
+def question_of(
+    vectors: Floats,
+    metric: str,
+    k: int,
+    max_distance: float | None,
+    grouping: Grouping | None,
+    block_queries: int = 1024,
+) -> Question | GroupedQuestion:
+    """Return the question for the k nearest rows, or for the k nearest groups if there is a grouping."""
+    if grouping is None:
+        return Question(vectors, metric, k, max_distance, block_queries)
+    return GroupedQuestion(vectors, metric, k, grouping, max_distance, block_queries)
+
+
+def _members(winners: Winners, queries: int) -> Members:
+    assert winners.group is not None or not len(winners)
+    found: list[list[bytes]] = [[] for _ in range(queries)]
+    for query, key in zip(winners.query.tolist(), () if winners.group is None else winners.group, strict=True):
+        found[query].append(key)
+    return tuple(map(tuple, found))
+
+
+class _BestGroups:
+    """A collector of the best rows of groups, which compares a block of the queries at a time."""
+
+    invalid = 0
+
+    def __init__(self, question: GroupedQuestion, bounds: Bounds) -> None:
+        self._codes = GroupCodes()
+        self._searches: list[tuple[int, GroupedTopK]] = []
+        for first in range(0, len(question.vectors), question.block_queries):
+            part = slice(first, first + question.block_queries)
+            known = Bounds(bounds.distance[part], bounds.is_full[part])
+            pool: GroupPool | MemberPool = GroupPool(question.k, known)
+            if question.members is not None:
+                pool = self._member_pool(question.members[part], question.per_group, known)
+            vectors = question.vectors[part]
+            top = GroupedTopK(vectors, question.metric, question.k, known, pool, self._codes.of)
+            self._searches.append((first, top))
+
+    def _member_pool(self, members: Members, count: int, bounds: Bounds) -> MemberPool:
+        query = np.repeat(np.arange(len(members)), [len(keys) for keys in members])
+        code = self._codes.of_keys(key for keys in members for key in keys)
+        order = np.lexsort((code, query))
+        return MemberPool(count, query[order], code[order], bounds)
+
+    def offer(self, blocks: Together) -> None:
+        """Compare the rows of a block with all queries."""
+        for _, top in self._searches:
+            top.offer(blocks[0])  # type: ignore[arg-type]
+
+    def candidates(self) -> Ints:
+        """Return the positions of the rows that may still be found."""
+        return np.concatenate([np.empty(0, np.int64), *(top.candidates() for _, top in self._searches)])
+
+    def hits(self) -> Hits:
+        """Return the rows found so far, with the keys of their groups."""
+        found = joined([(first, top.hits()) for first, top in self._searches])
+        codes = np.empty(0, np.int64) if found.group is None else found.group
+        keys: Any = self._codes.keys(codes)
+        return replace(found, group=keys)

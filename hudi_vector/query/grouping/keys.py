@@ -1,0 +1,88 @@
+"""The keys of groups: one text of bytes for each combination of values, the same in every file, thread and process.
+
+Values are equal as in Spark's GROUP BY: NULL equals NULL, NaN equals NaN, and −0.0 equals 0.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_vector.kernels.topk import Ints
+
+__all__ = ["GroupCodes", "group_keys"]
+
+
+class GroupCodes:
+    """Codes from 0 for the keys of groups, given in the order in which keys are first seen."""
+
+    def __init__(self) -> None:
+        self._codes: dict[bytes, int] = {}
+
+    def of_keys(self, keys: Any) -> Ints:
+        """Return the code of each key."""
+        codes = self._codes
+        return np.fromiter((codes.setdefault(key, len(codes)) for key in keys), np.int64)
+
+    def of(self, values: pa.Table) -> Ints:
+        """Return the code of each row's group, shape (rows,)."""
+        keys, number = _distinct(values)
+        return self.of_keys(keys)[number]
+
+    def keys(self, codes: Ints) -> npt.NDArray[Any]:
+        """Return the key of each code."""
+        return _objects(list(self._codes))[codes]
+
+
+def group_keys(values: pa.Table) -> npt.NDArray[Any]:
+    """Return the key of each row's group, an array of bytes objects, shape (rows,).
+
+    Example:
+        >>> keys = group_keys(pa.table({"a": [1.0, None, float("nan"), None, -0.0, 0.0, float("nan")]}))
+        >>> len(set(keys.tolist())), keys[1] == keys[3], keys[4] == keys[5]
+        (4, True, True)
+    """
+    keys, number = _distinct(values)
+    return _objects(keys)[number]
+
+
+def _distinct(values: pa.Table) -> tuple[list[bytes], Ints]:
+    """Return the keys of the distinct rows, and for each row the number of its key; two numbers may have one key."""
+    number = np.zeros(values.num_rows, np.int64)
+    columns = []
+    for column in values.columns:
+        codes, held = _encoded(column)
+        columns.append((codes, held))
+        # Made dense after each column, so that the numbers never overflow.
+        _, number = np.unique(number * (len(held) + 1) + codes, return_inverse=True)
+    _, first = np.unique(number, return_index=True)
+    parts = [[held[code] for code in codes[first].tolist()] for codes, held in columns]
+    return [repr(row).encode() for row in zip(*parts, strict=True)], number
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[Ints, list[Any]]:
+    """Return a code for each row, and the plain values that the codes stand for."""
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.array([], column.type)
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), np.int64), [None]
+    if pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
+        array = array.cast(pa.int64())
+    if not pa.types.is_dictionary(array.type):
+        array = pc.dictionary_encode(array, null_encoding="encode")
+    held = array.dictionary.to_pylist()
+    if pa.types.is_floating(array.dictionary.type):
+        held = [None if value is None else value + 0.0 for value in held]
+    codes = np.asarray(array.indices.fill_null(len(held))).astype(np.int64)
+    return codes, [*held, None]
+
+
+def _objects(keys: list[bytes]) -> npt.NDArray[Any]:
+    found = np.empty(len(keys), object)
+    found[:] = keys
+    return found

@@ -1,0 +1,30 @@
+"""The oracle of a search for groups: every row in the documented order, then the first rows of the first groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
+
+__all__ = ["best_groups"]
+
+R = TypeVar("R")
+
+
+def best_groups(
+    ordered: Iterable[R], group: Callable[[R], Any], k: int, per_group: int = 1, drop_nulls: bool = False
+) -> list[tuple[int, R]]:
+    """The rank of its group, from 1, and each row that is found, out of all rows with the nearest first."""
+    members: dict[Hashable, list[R]] = {}
+    for row in ordered:
+        values = group(row)
+        key = values if isinstance(values, tuple) else (values,)
+        if not (drop_nulls and None in key):
+            members.setdefault(tuple(map(_same, key)), []).append(row)
+    return [(rank, row) for rank, rows in enumerate(list(members.values())[:k], 1) for row in rows[:per_group]]
+
+
+def _same(value: Any) -> Hashable:
+    """A value that is equal for NaN and NaN, and for both zeros, as in GROUP BY."""
+    if isinstance(value, float):
+        return "nan" if value != value else value + 0.0
+    return value  # type: ignore[no-any-return]
