@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hudi_vector.query.explain import explain
     from hudi_vector.query.opened.vector_table import open  # noqa: A004 - hv.open
     from hudi_vector.query.report import last_reports
+    from hudi_vector.replays import replay
     from hudi_vector.schema import blob_field, vector_field
     from hudi_vector.sessions import configure, register, session
     from hudi_vector.spark.blobs.api import (
@@ -57,6 +58,7 @@ _HOMES = {
     "read_blob": "hudi_vector.spark.blobs.api",
     "read_blobs": "hudi_vector.spark.blobs.api",
     "register": "hudi_vector.sessions",
+    "replay": "hudi_vector.replays",
     "search": "hudi_vector.spark.search.api",
     "search_batch": "hudi_vector.spark.search.api",
     "search_changes": "hudi_vector.spark.search.changes",
@@ -92,6 +94,7 @@ __all__ = [
     "read_blob",
     "read_blobs",
     "register",
+    "replay",
     "search",
     "search_batch",
     "search_changes",

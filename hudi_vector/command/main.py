@@ -15,7 +15,7 @@ from hudi_vector.command.endings import DONE, PROBLEMS, WRONG_USE, Ended, say
 from hudi_vector.command.groups import HELP, Group, wrong_use
 from hudi_vector.command.index import index
 from hudi_vector.command.reference import bundles, options
-from hudi_vector.command.search import explain, search
+from hudi_vector.command.search import explain, replay, search
 from hudi_vector.command.services import FORMER, services
 from hudi_vector.command.table import table
 from hudi_vector.version import __version__
@@ -54,6 +54,7 @@ def _commands() -> None:
 for _name, _command in (
     ("search", search),
     ("explain", explain),
+    ("replay", replay),
     ("table", table),
     ("index", index),
     ("blobs", blobs),

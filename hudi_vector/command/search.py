@@ -1,4 +1,4 @@
-"""Searches of one table without Spark, and their plans: ``hv.open`` behind a command."""
+"""Searches of one table without Spark, their plans, and their receipts: ``hv.open`` and ``hv.replay`` as commands."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hudi_vector.command.arguments import (
     texts,
     the_table,
 )
-from hudi_vector.command.endings import DONE, say
+from hudi_vector.command.endings import DONE, PROBLEMS, REFUSED, Ended, say
 from hudi_vector.command.groups import HELP, Command
 from hudi_vector.command.queries import is_key, query_of_file, query_of_row, query_of_text
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.sessions import settings_alone
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InstantNotAvailableError, InvalidArgumentError, UnsupportedTableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hudi_vector.options import Settings
     from hudi_vector.query.opened.vector_table import SearchHits, VectorTable
 
-__all__ = ["explain", "search"]
+__all__ = ["explain", "replay", "search"]
 
 _META = "_hoodie_"
 
@@ -77,8 +77,9 @@ def _kinds() -> Sequence[str]:
 
 @click.command(cls=Command, context_settings=HELP)
 @_arguments
+@text("--receipt", "FILE", "write the receipt there, for replay")
 @output
-def search(form: str, quiet: bool, **given: Any) -> int:
+def search(form: str, quiet: bool, receipt: str | None, **given: Any) -> int:
     """Find the nearest rows to a vector, without Spark."""
     asked = _Asked.of(given)
     if asked.query is None and asked.like is None:
@@ -87,6 +88,8 @@ def search(form: str, quiet: bool, **given: Any) -> int:
         query, more = asked.question(table)
         run = table.search_batch if asked.is_batch else table.search
         hits = run(query, asked.k, columns=asked.shown(), **more)
+        if receipt is not None:
+            hits.report.receipt().save(receipt)
     write_rows(list(_rows(hits, plain_only=asked.columns is None)), form)
     if not quiet:
         say(_summary(hits))
@@ -113,6 +116,33 @@ def explain(form: str, **given: Any) -> int:
     else:
         write_rows([{"plan": plan}], form)
     return DONE
+
+
+@click.command(cls=Command, context_settings=HELP)
+@click.argument("file", metavar="FILE")
+@text("--table", "PATH", "the table, if it has moved")
+@text("--query-file", "FILE", "the vector, if the receipt has its hash alone, in JSON or .npy")
+@conf
+@output
+def replay(form: str, quiet: bool, file: str, table: str | None, query_file: str | None, conf: tuple[str, ...]) -> int:
+    """Search again as a receipt says, without Spark, and compare.
+
+    Shows the rows that differ, if any. Exit codes: 0 the same answer, 1 another one, 2 no receipt or a changed one,
+    3 the files of that instant are gone.
+    """
+    import hudi_vector as hv
+
+    vector = None if query_file is None else query_of_file(query_file)
+    try:
+        again = hv.replay(settings_alone(conf), file, vector, table=table)
+    except (InstantNotAvailableError, UnsupportedTableError) as problem:
+        raise Ended(REFUSED, str(problem)) from problem
+    if again.differences:
+        write_rows(again.rows(), form)
+    if not quiet:
+        for line in again.lines():
+            say(line)
+    return DONE if again.same else PROBLEMS
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,8 @@ def _require_no_shortcut(tuning: Tuning) -> None:
 
 def _use(index: Index, conf: Mapping[str, str], certain: bool) -> IndexUse:
     known = index.manifest
-    return IndexUse(index.folder, index.name, known.model_id, known.kind, known.metric, certain, RangeReads.of(conf))
+    use = IndexUse(index.folder, index.name, known.model_id, known.kind, known.metric, certain, RangeReads.of(conf))
+    return replace(use, generation=known.generation, manifest=known.name)
 
 
 def _none(asked: str | None, need: IndexNeed, reason: str, remedy: str = _MAKE_ONE) -> Choice:

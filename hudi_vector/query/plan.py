@@ -67,7 +67,7 @@ class IndexUse:
     If `certain`, it is read until every row of the exact answer is found. Otherwise it stops after `nprobes` and
     `refine_factor`, candidates for each of the k rows; None for the defaults of the view. With `lists_at_once`, the
     first search reads all lists of an index on a local disk; an executor, which has some of the slices, reads only
-    those that it needs.
+    those that it needs. `generation` is that of the index, and `manifest` the name of its manifest.
     """
 
     folder: str
@@ -80,6 +80,8 @@ class IndexUse:
     nprobes: int | None = None
     refine_factor: int | None = None
     lists_at_once: bool = True
+    generation: int = 0
+    manifest: str = ""
 
     @property
     def effort(self) -> str:

@@ -8,10 +8,12 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from hudi_vector.arguments import known_arguments
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
 from hudi_vector.events import listener
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.deadline import NEVER, Deadline
@@ -22,10 +24,16 @@ from hudi_vector.shown import Listed, Shown, ShownText
 from hudi_vector.storage.parallel import Traffic, traffic
 from hudi_vector.table.model import Snapshot
 
+if TYPE_CHECKING:
+    from hudi_vector.query.answered import Answered
+    from hudi_vector.query.receipts.receipt import Receipt
+
 __all__ = ["Progress", "SearchFacts", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
 
 _LOG = logging.getLogger("hudi_vector.search")
 _KEPT = 100
+_ANSWERS, _MOST_ANSWER = 8, 8 << 20
+"""So many of the last reports keep their answers for receipts, each up to so many bytes of vectors and rows."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +87,47 @@ class SearchReport(Shown):
     from_disk: dict[str, int] = field(default_factory=dict)
     from_storage: dict[str, int] = field(default_factory=dict)
     groups: int | None = None
+
+    # No field: it holds settings of storage, which are no part of what a report shows, and of no copy of it.
+    _answered: ClassVar[Answered | None] = None
+
+    def receipt(self, *, vector: bool = True) -> Receipt:
+        """Return the receipt of the search: what it was asked, what it read and what it answered, as JSON with a hash.
+
+        The report of the hits of an opened table has it at any time. `hudi_vector.last_reports` keep the answers of the
+        last 8 searches of the process, up to 8 MiB each. Record keys of the rows are read now, nothing else.
+
+        Args:
+            vector: False leaves the query vectors out, for their hash; `hudi_vector.replay` then needs them again.
+
+        Returns:
+            The receipt, which holds no credentials: `to_json` and `save` give its text.
+
+        Raises:
+            InvalidArgumentError: The answer is no longer kept, or never was: of a join, a stream or a hybrid search.
+            UnsupportedTableError: The search was not one of a Hudi table, or Spark read the table.
+            DataFileError: A file with a row of the answer was removed since.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     receipt = t.search(q, k=5).report.receipt()
+            >>> receipt.rows()[0].keys()
+            dict_keys(['query', 'rank', 'key', 'partition', 'file', 'row', 'distance'])
+        """
+        if not isinstance(vector, bool):
+            raise InvalidTypeError(f"vector is True or False, not {kind_of(vector)}; False leaves the vector out")
+        if self._answered is None:
+            raise InvalidArgumentError(
+                f"the answer of this search of '{self.table}' is not kept: receipts are of searches by one vector "
+                "column in a table, by the report of the hits of an opened table, or by one of the last 8 of "
+                "hv.last_reports (up to 8 MiB); search again"
+            )
+        from hudi_vector.query.receipts.made import receipt_of
+
+        return receipt_of(self._answered, vector)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_answered"}
 
     def __str__(self) -> str:
         phases = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in self.seconds.items())
@@ -271,14 +320,31 @@ _REPORTS: deque[SearchReport] = deque(maxlen=_KEPT)
 _LOCK = threading.Lock()
 
 
-def keep_report(report: SearchReport, snapshot: Snapshot | None = None) -> None:
-    """Log a report and keep it among the last ones; `snapshot` is what was searched, None for a plan of Spark."""
+def keep_report(report: SearchReport, snapshot: Snapshot | None = None, answered: Answered | None = None) -> None:
+    """Log a report and keep it among the last ones; `snapshot` is what was searched, None for a plan of Spark.
+
+    `answered` is what a receipt is made of; the last reports refer to it for some searches only.
+    """
+    kept = report
+    if answered is not None:
+        object.__setattr__(report, "_answered", answered)  # the report is frozen for its users
+        if answered.nbytes > _MOST_ANSWER:
+            kept = _alone(report)
     with _LOCK:
-        _REPORTS.append(report)
+        _REPORTS.append(kept)
+        if len(_REPORTS) > _ANSWERS and _REPORTS[-_ANSWERS - 1]._answered is not None:
+            _REPORTS[-_ANSWERS - 1] = _alone(_REPORTS[-_ANSWERS - 1])
     _LOG.info("%s", report)
     heard_by = listener()
     if heard_by is not None:
         heard_by.searched(report, snapshot)
+
+
+def _alone(report: SearchReport) -> SearchReport:
+    """Return a copy of a report that does not refer to the answer."""
+    copied = object.__new__(SearchReport)
+    copied.__dict__.update(report.__getstate__())
+    return copied
 
 
 @known_arguments()

@@ -21,6 +21,7 @@ from hudi_vector.storage import Storage
 from hudi_vector.table.avro_schema import require_finite
 
 __all__ = [
+    "cleaned_paths",
     "earliest_retained",
     "evolved_schema",
     "is_service",
@@ -121,6 +122,20 @@ def _is_base_file(path: Any) -> bool:
 def evolved_schema(action: Mapping[str, Any]) -> str | None:
     """Return the internal schema of a table whose columns are renamed or retyped on read, or None."""
     return (action.get("extraMetadata") or {}).get("latest_schema") or None
+
+
+def cleaned_paths(action: Mapping[str, Any]) -> list[str]:
+    """Return the paths below the table of the data files that a clean removed.
+
+    Example:
+        >>> cleaned_paths({"partitionMetadata": {"a": {"successDeleteFiles": ["/t/a/f1", "f2"]}}})
+        ['a/f1', 'a/f2']
+    """
+    found = []
+    for partition, removed in (action.get("partitionMetadata") or {}).items():
+        names = [str(path).rpartition("/")[2] for path in removed.get("successDeleteFiles") or ()]
+        found += [f"{partition}/{name}" if partition else name for name in names]
+    return found
 
 
 def earliest_retained(action: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hudi_vector.errors import InvalidArgumentError
 
-__all__ = ["AsOf", "Moment", "as_timeline_time", "epoch_seconds", "parse_as_of", "zone_info"]
+__all__ = ["AsOf", "Moment", "Seen", "as_timeline_time", "epoch_seconds", "parse_as_of", "zone_info"]
 
 _INSTANT = re.compile(r"\d{14}(\d{3})?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -55,13 +55,36 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """The commits that one snapshot saw, from which a later listing restores it as long as its files are there.
+
+    `instant` is the last of them by requested time, `completed` their newest completion time, and `pending` are the
+    requested times of the actions that had not completed. `as_of` is the instant of an as-of read, None of any other.
+    """
+
+    instant: str
+    completed: str
+    pending: tuple[str, ...] = ()
+    as_of: str | None = None
+
+    @property
+    def point(self) -> AsOf:
+        """Return the snapshot as a point in the table's history."""
+        return AsOf(self.as_of or f"{self.instant}, as it was seen then", seen=self)
+
+
+@dataclass(frozen=True)
 class AsOf:
-    """A point in a table's history: an instant by its digits, an epoch time in microseconds, or a `Moment`."""
+    """A point in a table's history: an instant by its digits, an epoch time in microseconds, a `Moment`, or `Seen`.
+
+    A point given as `Seen` is not refused if its files were cleaned away: its reader compares the files.
+    """
 
     given: str
     instant: str | None = None
     epoch_micros: int | None = None
     moment: Moment | None = None
+    seen: Seen | None = None
 
 
 def parse_as_of(value: Any, session_zone: str) -> AsOf:

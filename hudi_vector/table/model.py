@@ -111,6 +111,8 @@ class Snapshot:
     as_of: str | None = None
     evolves_on_read: bool = False
     commits: frozenset[str] = field(default=frozenset(), repr=False)
+    # The requested times of actions that had not completed.
+    pending: frozenset[str] = field(default=frozenset(), repr=False)
     # The instants of base files that have log files and whose columns differ from the schema.
     older_schemas: frozenset[str] = field(default=frozenset(), repr=False)
     ties: tuple[str, ...] = ()

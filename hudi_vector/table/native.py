@@ -16,7 +16,7 @@ from hudi_vector.storage import FileInfo, Storage, join, open_storage
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import arrow_schema
 from hudi_vector.table.config import TableConfig
-from hudi_vector.table.instants import AsOf, as_timeline_time
+from hudi_vector.table.instants import AsOf, Seen, as_timeline_time
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.recent import Recent
 from hudi_vector.table.slices import latest_slices
@@ -94,25 +94,28 @@ class NativeTable:
             whole = self.timeline() if listed is None else self._timeline_of(listed)
             listed = None
             visible, cut = self._visible(whole, as_of, writers_zone)
-            slices = self._slices(whole, visible, cut)
+            until = as_of.seen.instant if as_of is not None and as_of.seen is not None else None
+            slices = self._slices(whole, visible, cut, until)
             # A commit and a clean in between may have removed files that this timeline shows.
             if slices is not None:
                 break
         else:
             raise DataFileError(f"'{self.source.name}' changed during {_MAXIMUM_ATTEMPTS} listings; try again")
         commits = visible.commits
-        schema = self.schema(visible)
+        # If all commits that a snapshot saw were archived since, no schema of theirs is left.
+        schema = self.schema(visible if commits or until is None else whole)
         return Snapshot(
             source=self.source,
             config=self.config,
             identity=visible.identity,
-            instant=commits[-1].requested if commits else None,
+            instant=commits[-1].requested if commits else until,
             watermark=visible.watermark,
             schema=schema,
             file_slices=slices,
             as_of=as_of.given if as_of else None,
             evolves_on_read=self.evolves_on_read(visible),
             commits=frozenset(entry.requested for entry in commits),
+            pending=visible.pending,
             older_schemas=self._older_schemas(slices, visible, schema),
         )
 
@@ -196,6 +199,9 @@ class NativeTable:
     def _visible(self, whole: Timeline, as_of: AsOf | None, writers_zone: str | None) -> tuple[Timeline, str | None]:
         if as_of is None:
             return whole, None
+        if as_of.seen is not None:
+            visible = whole.as_seen(as_of.seen, self.config.layout.keeps_completion_times)
+            return visible, None if as_of.seen.as_of is None else as_of.seen.as_of.ljust(17, "9")
         if as_of.moment is not None:
             visible, cut = whole.at_moment(as_of.moment), None
             if not visible.commits:
@@ -239,17 +245,45 @@ class NativeTable:
             retained = max(retained or "", actions.earliest_retained(plan) or "") or None
         return retained
 
-    def _slices(self, whole: Timeline, visible: Timeline, cut: str | None) -> tuple[FileSlice, ...] | None:
-        key = (self.source.uri, whole.identity, visible.identity, cut)
+    def cleaned_since(self, seen: Seen) -> list[tuple[str, str]]:
+        """Return the files of a snapshot that Hudi's clean removed since: path below the table, instant of the clean.
+
+        Cleans that were archived since are not known here.
+        """
+        whole = self.timeline()
+        visible, cut = self._visible(whole, seen.point, None)
+        cleans = [entry for entry in whole.completed if entry.action == "clean" and entry.completed > seen.completed]
+        removed = {path: entry.requested for entry in cleans for path in actions.cleaned_paths(self._action(entry))}
+        files = self._data_files()
+        there = {info.uri for info in files}
+        lost = {uri: path for path in removed if (uri := join(self.source.uri, path)) not in there}
+        files += [FileInfo(uri, 0, 0) for uri in lost]
+        slices = self._latest(files, whole, visible, cut, seen.instant)
+        needed = (file.uri for entry in slices for file in entry.files)
+        return sorted((lost[uri], removed[lost[uri]]) for uri in needed if uri in lost)
+
+    def _slices(
+        self, whole: Timeline, visible: Timeline, cut: str | None, until: str | None
+    ) -> tuple[FileSlice, ...] | None:
+        key = (self.source.uri, whole.identity, visible.identity, cut, until)
         cached = _SLICES.get(key)
         if cached is not None:
             return cached
         files, _ = self.storage.together(self._data_files, lambda: self._read_ahead(visible))
+        slices = self._latest(files, whole, visible, cut, until)
+        if self.timeline().identity != whole.identity:
+            return None
+        _SLICES.put(key, slices)
+        return slices
+
+    def _latest(
+        self, files: list[FileInfo], whole: Timeline, visible: Timeline, cut: str | None, until: str | None
+    ) -> tuple[FileSlice, ...]:
         replaced: set[tuple[str, str]] = set()
         for instant in visible.commits:
             if instant.action == "replacecommit":
                 replaced |= actions.replaced_file_ids(self._action(instant))
-        slices = latest_slices(
+        return latest_slices(
             self.source.uri,
             files,
             visible,
@@ -258,11 +292,8 @@ class NativeTable:
             _ArchivedCompletions(self),
             logs_bear_own_instant=self.config.layout.logs_bear_own_instant,
             cut=cut,
+            until=until,
         )
-        if self.timeline().identity != whole.identity:
-            return None
-        _SLICES.put(key, slices)
-        return slices
 
     def _data_files(self) -> list[FileInfo]:
         listed = self.storage.list_except(self.source.uri, _HOODIE, is_deep=bool(self.config.partition_fields))
@@ -319,7 +350,7 @@ class _ArchivedCompletions:
         return dict(zip(rows[0].to_pylist(), rows[1].to_pylist(), strict=True))
 
 
-_SliceKey = tuple[str, str, str, "str | None"]
+_SliceKey = tuple[str, str, str, "str | None", "str | None"]
 
 
 # Slices by table and timeline, so that an unchanged table is not listed again.

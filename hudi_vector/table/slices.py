@@ -39,6 +39,7 @@ def latest_slices(
     archived_completion: Callable[[str], str | None],
     logs_bear_own_instant: bool,
     cut: str | None = None,
+    until: str | None = None,
 ) -> tuple[FileSlice, ...]:
     """Return the latest slice of every file group in a snapshot, ordered by partition path and file id.
 
@@ -52,8 +53,9 @@ def latest_slices(
         logs_bear_own_instant: True from table version 8 on.
         cut: The instant of an as-of read, or None. As in Hudi, a log file that belongs to a base file requested later
             is left out.
+        until: The last instant that the snapshot saw, if later ones may have been archived since; else None.
     """
-    committed = _Committed(visible, whole, archived_completion)
+    committed = _Committed(visible, whole, archived_completion, until)
     slices = []
     for (partition, file_id), group in sorted(_groups(base_uri, files).items()):
         if (partition, file_id) in replaced:
@@ -67,11 +69,14 @@ def latest_slices(
 class _Committed:
     """The set of committed instants that a snapshot sees, archived ones included, with their completion times."""
 
-    def __init__(self, visible: Timeline, whole: Timeline, archived: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, visible: Timeline, whole: Timeline, archived: Callable[[str], str | None], until: str | None
+    ) -> None:
         self._completed = {instant.requested: instant.completed for instant in visible.commits}
         self._pending = whole.pending
         self._start = whole.start
         self._archived = archived
+        self._until = until
 
     def __contains__(self, instant: str) -> bool:
         return instant in self._completed or self._is_archived(instant)
@@ -87,7 +92,9 @@ class _Committed:
         return done
 
     def _is_archived(self, instant: str) -> bool:
-        return self._start is not None and instant < self._start and instant not in self._pending
+        if self._start is None or instant >= self._start or instant in self._pending:
+            return False
+        return self._until is None or instant <= self._until
 
 
 def _groups(base_uri: str, files: Iterable[FileInfo]) -> dict[tuple[str, str], _FileGroup]:

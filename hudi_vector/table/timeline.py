@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hudi_vector.table.instants import Moment
+from hudi_vector.table.instants import Moment, Seen
 
 __all__ = ["Instant", "Timeline", "parse_layout_1", "parse_layout_2"]
 
@@ -101,6 +101,19 @@ class Timeline:
         """Return the completed actions that an earlier listing showed, without those archived since."""
         unseen = frozenset(moment.unseen)
         return self._keep(lambda entry: entry.completed <= moment.completed and entry.requested not in unseen)
+
+    def as_seen(self, seen: Seen, by_completion: bool) -> Timeline:
+        """Return the completed actions that a snapshot saw, without those archived since; what was pending still is.
+
+        `by_completion` is False if completion times may have changed since: in layout 1 they are those of files.
+        """
+        pending = frozenset(seen.pending)
+
+        def was_seen(entry: Instant) -> bool:
+            is_late = by_completion and entry.completed > seen.completed
+            return entry.requested <= seen.instant and entry.requested not in pending and not is_late
+
+        return replace(self._keep(was_seen), pending=self.pending | pending)
 
     def _keep(self, wanted: Callable[[Instant], bool]) -> Timeline:
         kept = tuple(entry for entry in self.completed if wanted(entry))

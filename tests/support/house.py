@@ -81,8 +81,10 @@ index.kinds                 vectors  errors index kernels kernels.metrics read r
 index.packs                 vectors  errors index index.kinds kernels read read.logs read.parquet storage
 index.calibration           vectors  errors index index.kinds kernels kernels.metrics read read.parquet storage
 query                       vectors  arguments errors events executors index index.calibration index.kinds kernels
-                                     kernels.metrics options query.grouping query.indexed query.lance read read.logs
-                                     read.parquet read.predicate schema shown storage table
+                                     kernels.metrics options query.grouping query.indexed query.lance query.receipts
+                                     read read.logs read.parquet read.predicate schema shown storage table
+query.receipts              vectors  arguments errors kernels.metrics options query query.grouping read read.predicate
+                                     shown storage version
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors options read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics query query.files
@@ -98,6 +100,9 @@ query.join                  vectors  errors kernels kernels.metrics query query.
 query.opened                vectors  arguments errors index kernels.metrics options query query.files query.grouped
                                      query.grouping query.lance read read.parquet read.predicate shown storage table
 query.changes               vectors  errors query.opened read table
+query.replays               vectors  errors index kernels.metrics query query.opened query.receipts shown storage table
+replays                     vectors  arguments errors options query query.receipts query.replays spark.search table
+                                     table_services
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
                                      query.files query.grouped query.grouping query.join read read.predicate schema
                                      spark spark.catalyst storage table

@@ -36,6 +36,21 @@ _METADATA = fastavro.parse_schema(
                 "default": None,
             },
             {"name": "earliestCommitToRetain", "type": ["null", "string"], "default": None},
+            {
+                "name": "partitionMetadata",
+                "type": [
+                    "null",
+                    {
+                        "type": "map",
+                        "values": {
+                            "type": "record",
+                            "name": "Cleaned",
+                            "fields": [{"name": "successDeleteFiles", "type": {"type": "array", "items": "string"}}],
+                        },
+                    },
+                ],
+                "default": None,
+            },
         ],
     }
 )
@@ -149,6 +164,7 @@ class WrittenTable:
         done: str | None = None,
         replaced: Mapping[str, Iterable[str]] | None = None,
         earliest: str | None = None,
+        cleaned: Mapping[str, Sequence[str]] | None = None,
         with_vector: bool = True,
         extra: Mapping[str, str] | None = None,
     ) -> str:
@@ -162,6 +178,8 @@ class WrittenTable:
             record["partitionToReplaceFileIds"] = {path: list(ids) for path, ids in replaced.items()}
         if earliest is not None:
             record["earliestCommitToRetain"] = earliest
+        if cleaned is not None:
+            record["partitionMetadata"] = {path: {"successDeleteFiles": list(names)} for path, names in cleaned.items()}
         buffer = io.BytesIO()
         fastavro.writer(buffer, _METADATA, [record])
         (self.timeline / f"{instant}_{done}.{action}").write_bytes(buffer.getvalue())
@@ -185,6 +203,17 @@ class WrittenTable:
     def remove(self, group: str, file_id: str, instant: str) -> None:
         """A base file, as a clean removes it."""
         os.remove(self.path / self.partition_path(group) / f"{file_id}_0-1-2_{instant}.parquet")
+
+    def clean(self, files: Iterable[tuple[str, str, str]], earliest: str) -> str:
+        """A clean that removes base files by (group, file id, instant); the instant of the clean is given back."""
+        instant, cleaned = self.next_instant(), dict[str, list[str]]()
+        for group, file_id, written in files:
+            self.remove(group, file_id, written)
+            name = f"{file_id}_0-1-2_{written}.parquet"
+            cleaned.setdefault(self.partition_path(group), []).append(name)
+        self.begin(instant, "clean")
+        self.complete(instant, "clean", earliest=earliest, cleaned=cleaned)
+        return instant
 
     def _table(self, group: str, file_name: str, instant: str, rows: Sequence[Row], with_vector: bool) -> pa.Table:
         filled = self.has_meta_fields

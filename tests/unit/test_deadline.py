@@ -106,7 +106,7 @@ def test_each_way_to_run_a_plan_looks_at_it(plan: SearchPlan) -> None:
 
 def test_columns_of_the_rows_found_are_read_within_it(plan: SearchPlan, clock: list[float]) -> None:
     in_time, progress = replace(plan, timeout=5.0), Progress(begun=clock[0])
-    found = Found(in_time, run_local(in_time, Question(ASKED, "l2", 3), {}, progress), progress, {})
+    found = Found(in_time, run_local(in_time, Question(ASKED, "l2", 3), {}, progress), progress, {}, ASKED)
     assert len(found.columns(["id"])["id"]) == 3
     clock[0] += 6
     with pytest.raises(SearchTimeoutError, match="within 5 seconds; 2 of 2 file slices and 40 rows were searched"):

@@ -15,6 +15,7 @@ from hudi_vector.errors import InvalidTypeError, UnknownColumnError, Unsupported
 from hudi_vector.index.catalog import Index
 from hudi_vector.kernels.metrics import Floats, metric_named, require_comparable
 from hudi_vector.options import require_known
+from hudi_vector.query.answered import Answered
 from hudi_vector.query.grouped.question import question_of
 from hudi_vector.query.index_choice import known_indexes
 from hudi_vector.query.lengths import refuse_other_length
@@ -38,12 +39,13 @@ _ELEMENTS = {pa.float32(): "float", pa.float64(): "double", pa.int8(): "int8"}
 
 @dataclass(frozen=True)
 class Found:
-    """The rows found by a search; none of their columns is read yet."""
+    """The rows found by a search; none of their columns is read yet. `vectors` are its queries, shape (m, d)."""
 
     plan: SearchPlan
     winners: Winners
     progress: Progress
     conf: Mapping[str, str]
+    vectors: Floats
 
     def columns(self, names: list[str]) -> dict[str, Any]:
         """Read columns of the rows, in the rows' order, by name."""
@@ -54,10 +56,13 @@ class Found:
         self.progress.deadline.check()
         return {name: fetched.column(name) for name in names}
 
-    def report(self, queries: int) -> SearchReport:
-        """Return the report of the search and keep it among the last reports."""
-        report = report_of(self.plan, self.progress, queries, self.winners)
-        keep_report(report, self.plan.snapshot)
+    def report(self, names: Sequence[str]) -> SearchReport:
+        """Return the report of the search, whose result has these columns, and keep it among the last reports."""
+        report = report_of(self.plan, self.progress, len(self.vectors), self.winners)
+        plan = self.plan
+        keep_report(
+            report, plan.snapshot, Answered(plan, self.vectors, self.winners, names, self.conf, plan.filter_text)
+        )
         return report
 
 
@@ -151,7 +156,7 @@ class Asked:
         winners = run_local(plan, question, self.conf, progress)
         if len(self.vectors):
             refuse_other_length(plan, len(winners), progress.counts)
-        return Found(plan, winners, progress, self.conf)
+        return Found(plan, winners, progress, self.conf, self.vectors)
 
 
 def as_queries(value: Any) -> Floats:

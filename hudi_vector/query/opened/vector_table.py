@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Unpack
 
-__all__ = ["SearchHits", "VectorTable", "open"]
+__all__ = ["SearchHits", "VectorTable", "hits_of", "open"]
 
 _PATH, _ROW, _DISTANCE, _QUERY = "file_path", "row_index", "_distance", "_hudi_query_index"
 _REFS = pa.schema([pa.field(_PATH, pa.string()), pa.field(_ROW, pa.int64())])
@@ -511,10 +511,10 @@ class VectorTable:
                 snapshot = without_deleted(snapshot, gone)
             names = self._names(snapshot, wanted, tuning.grouping is not None)
             if len(vectors):
-                return _hits(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, len(vectors), batch)
+                return hits_of(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, batch)
             dimension = vector_column(snapshot, self.column, self.name, 1).dimension
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
-            return _hits(none.find(snapshot, ()), names, 0, batch)
+            return hits_of(none.find(snapshot, ()), names, batch)
 
         with counted(self._is_counted):
             return self._snapshots().answer(asked.as_of, answer)
@@ -697,14 +697,15 @@ def _seconds(value: Any) -> float | None:
     return float(value)
 
 
-def _hits(found: Found, names: list[str], queries: int, batch: bool) -> SearchHits:
+def hits_of(found: Found, names: list[str], batch: bool) -> SearchHits:
+    """Return the rows found with these columns; those of a batch have the numbers of their queries too."""
     places = _places(found.plan, found.winners)
     columns: dict[str, Any] = {_QUERY: pa.array(found.winners.query)} if batch else {}
     read = found.columns(names) if names else {}
     columns |= {**read, _DISTANCE: pa.array(found.winners.distance)}
     if found.plan.grouping is not None:
         columns[GROUP_RANK] = group_ranks(found.winners.group_rank)
-    return SearchHits(pa.table(columns), found.report(queries), found.plan, places)
+    return SearchHits(pa.table(columns), found.report(names), found.plan, places)
 
 
 def _places(plan: SearchPlan, winners: Winners) -> pa.Table:

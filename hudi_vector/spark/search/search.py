@@ -16,6 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from hudi_vector import options
 from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
+from hudi_vector.query.answered import Answered
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
@@ -214,8 +215,20 @@ class TableSearch:
             report = report_of_frame(facts, self.target.reason or "it is a plan", progress, winners)
         else:
             report = report_of(plan, progress, queries, winners)
-        keep_report(report, None if plan is None else plan.snapshot)
+        keep_report(report, None if plan is None else plan.snapshot, self._answered(plan, wanted, winners, conf))
         return winners, rows
+
+    def _answered(
+        self, plan: SearchPlan | None, wanted: Wanted, winners: Winners, conf: Mapping[str, str]
+    ) -> Answered | None:
+        """Return what a receipt is made of; None if the target is a plan, or several columns are searched."""
+        if plan is None or not isinstance(wanted.asked, Question):
+            return None
+        physical = dict(self.target.physical)
+        names = [physical[name] for name in wanted.names]
+        is_renamed = any(outer != inner for outer, inner in self.target.physical)
+        text = None if is_renamed else plan.filter_text
+        return Answered(plan, wanted.asked.vectors, winners, names, conf, text)
 
     def _direct(
         self, plan: SearchPlan, wanted: Wanted, conf: Mapping[str, str], progress: Progress
