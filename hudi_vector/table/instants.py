@@ -69,8 +69,8 @@ class Seen:
 
     @property
     def point(self) -> AsOf:
-        """Return the snapshot as a point in the table's history."""
-        return AsOf(self.as_of or f"{self.instant}, as it was seen then", seen=self)
+        """Return the snapshot as a point in the table's history; it is as of an instant only if that was asked for."""
+        return AsOf(self.as_of or "", seen=self)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class NativeTable:
             watermark=visible.watermark,
             schema=schema,
             file_slices=slices,
-            as_of=as_of.given if as_of else None,
+            as_of=as_of.given or None if as_of else None,
             evolves_on_read=self.evolves_on_read(visible),
             commits=frozenset(entry.requested for entry in commits),
             pending=visible.pending,

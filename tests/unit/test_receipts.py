@@ -7,6 +7,7 @@ import hashlib
 import json
 import pickle
 import shutil
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import servers
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 import hudi_vector as hv
@@ -26,6 +28,7 @@ from hudi_vector.errors import (
     UnsupportedTableError,
 )
 from hudi_vector.index.build import Parameters, create_index
+from hudi_vector.index.locations import in_directory
 from hudi_vector.options import Settings
 from hudi_vector.query.receipts.made import without_secrets
 from hudi_vector.query.receipts.receipt import Receipt
@@ -36,6 +39,7 @@ from hudi_vector.table.native import NativeTable
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
 SECRET = "hunter2-AKIA"
+ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "fixtures").glob("*.tar.gz"))
 METRICS = ("l2", "cosine", "dot_product")
 
 
@@ -164,6 +168,31 @@ def test_what_was_pending_then_is_not_seen_later(table: WrittenTable, rows: list
     table.complete(slow)
     assert receipt_of(table).rows()[0]["key"] == "900"
     assert hv.replay(None, receipt).same
+
+
+def test_a_timestamp_is_replayed_by_what_had_completed(table: WrittenTable, rows: list[Row]) -> None:
+    slow = table.next_instant()
+    table.write_base("a", "f7", slow, [replace(rows[0], id=900, emb=tuple(QUERY))])
+    table.begin(slow)
+    table.commit({("b", "f8"): [replace(rows[1], id=901)]})
+    table.complete(slow)
+    then = str(table.clock - 1)  # one thousandth of a second before
+    moment = f"{then[:4]}-{then[4:6]}-{then[6:8]} {then[8:10]}:{then[10:12]}:{then[12:14]}.{then[14:]}"
+    receipt = receipt_of(table, as_of=moment)
+    assert receipt.rows() != receipt_of(table).rows()
+    assert receipt.content.snapshot.as_of is None
+    assert hv.replay(None, receipt).same
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
+def test_tables_of_every_release_are_replayed(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    with hv.open(tmp_path / "table", column="emb") as t:
+        report = t.search([1.0] * 4, 3, metric="l2").report
+    receipt = report.receipt()
+    assert receipt.rows()
+    assert hv.replay(None, receipt).hits.report.receipt() == receipt
 
 
 def test_without_record_keys_places_identify_rows(tmp_path: Path, rows: list[Row]) -> None:
@@ -295,6 +324,19 @@ def test_a_generation_that_was_replaced_is_said(indexed: WrittenTable) -> None:
     assert [row["distance"] for row in receipt_of(indexed).rows()] == again.hits.column("_distance").to_pylist()
 
 
+def test_an_index_elsewhere_is_found_again(table: WrittenTable, tmp_path: Path) -> None:
+    snapshot = NativeTable(Source(f"file://{table.path}", "t")).snapshot()
+    spec = ScanSpec(snapshot.source.uri, snapshot.schema, VectorColumn("emb", 4, table.element))
+    home = in_directory(str(tmp_path / "indexes"), snapshot.source.uri, "emb")
+    create_index(snapshot, spec, Parameters(metric="l2", num_partitions=4), home=home)
+    receipt = approximate(table, options={"hoodie.vector.index.external.dir": str(tmp_path / "indexes")})
+    index = receipt.content.access.index
+    assert index is not None
+    assert index.folder.startswith(f"file://{tmp_path}/indexes/")
+    again = hv.replay(None, receipt)
+    assert (again.same, again.why) == (True, "")
+
+
 def test_an_exact_answer_by_an_index_needs_no_index_later(indexed: WrittenTable) -> None:
     receipt = receipt_of(indexed)
     assert receipt.content.access.mode == "exact"
@@ -424,6 +466,20 @@ def test_a_receipt_holds_no_secret(table: WrittenTable) -> None:
         assert receipt.content.settings == {"hoodie.vector.cache.max.bytes": "1g"}
     with_user = replace(receipt, content=replace(receipt.content, table=f"s3a://k:{SECRET}@lake/t"))
     assert SECRET in with_user.to_json(), "the test has to find a secret where there is one"
+
+
+def test_a_table_in_a_bucket_is_replayed_with_keys_that_no_receipt_holds(table: WrittenTable) -> None:
+    with servers.lake() as (options, client):
+        for file in filter(Path.is_file, table.path.rglob("*")):
+            client.upload_file(str(file), "lake", f"t/{file.relative_to(table.path)}")
+        settings = dict(options.values)
+        with hv.open("s3a://lake/t", column="emb", storage_options=settings) as t:
+            receipt = t.search(QUERY, 3, metric="l2").report.receipt()
+        assert receipt.content.table == "s3://lake/t"
+        assert not [value for value in settings.values() if value in receipt.to_json()]
+        assert hv.replay(Settings(settings), receipt.to_json()).same
+        with pytest.raises(InvalidArgumentError, match="is found by a session only"):
+            hv.replay(None, receipt)
 
 
 def test_reports_do_not_carry_their_answer_along(table: WrittenTable) -> None:
