@@ -28,12 +28,21 @@ if TYPE_CHECKING:
     from hudi_vector.query.answered import Answered
     from hudi_vector.query.receipts.receipt import Receipt
 
-__all__ = ["Progress", "SearchFacts", "SearchReport", "keep_report", "last_reports", "report_of", "report_of_frame"]
+__all__ = [
+    "Progress",
+    "SearchFacts",
+    "SearchReport",
+    "answering",
+    "keep_report",
+    "last_reports",
+    "report_of",
+    "report_of_frame",
+]
 
 _LOG = logging.getLogger("hudi_vector.search")
 _KEPT = 100
 _ANSWERS, _MOST_ANSWER = 8, 8 << 20
-"""So many of the last reports keep their answers for receipts, each up to so many bytes of vectors and rows."""
+"""So many answers are kept for receipts, each of up to so many bytes of vectors and rows."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -317,33 +326,30 @@ def _why_fewer(counts: ScanCounts, facts: SearchFacts, run: _Execution, groups: 
 
 
 _REPORTS: deque[SearchReport] = deque(maxlen=_KEPT)
+# Answers hold a plan with its snapshot, so fewer of them are kept.
+_ANSWERED: deque[tuple[SearchReport, Answered]] = deque(maxlen=_ANSWERS)
 _LOCK = threading.Lock()
 
 
 def keep_report(report: SearchReport, snapshot: Snapshot | None = None, answered: Answered | None = None) -> None:
     """Log a report and keep it among the last ones; `snapshot` is what was searched, None for a plan of Spark.
 
-    `answered` is what a receipt is made of; the last reports refer to it for some searches only.
+    `answered` is what a receipt is made of; it is kept apart, for the last reports and up to some bytes only.
     """
-    kept = report
-    if answered is not None:
-        object.__setattr__(report, "_answered", answered)  # the report is frozen for its users
-        if answered.nbytes > _MOST_ANSWER:
-            kept = _alone(report)
     with _LOCK:
-        _REPORTS.append(kept)
-        if len(_REPORTS) > _ANSWERS and _REPORTS[-_ANSWERS - 1]._answered is not None:
-            _REPORTS[-_ANSWERS - 1] = _alone(_REPORTS[-_ANSWERS - 1])
+        _REPORTS.append(report)
+        if answered is not None and answered.nbytes <= _MOST_ANSWER:
+            _ANSWERED.append((report, answered))
     _LOG.info("%s", report)
     heard_by = listener()
     if heard_by is not None:
         heard_by.searched(report, snapshot)
 
 
-def _alone(report: SearchReport) -> SearchReport:
-    """Return a copy of a report that does not refer to the answer."""
+def answering(report: SearchReport, answered: Answered) -> SearchReport:
+    """Return a report that refers to the answer, of which it can make a receipt; the given one stays as it is."""
     copied = object.__new__(SearchReport)
-    copied.__dict__.update(report.__getstate__())
+    copied.__dict__.update(report.__dict__, _answered=answered)
     return copied
 
 
@@ -367,4 +373,5 @@ def last_reports(count: int = 1) -> list[SearchReport]:
     if count < 1:
         raise ValueError(f"give a count of 1 or more, not {count}")
     with _LOCK:
-        return Listed(list(_REPORTS)[-count:])
+        found, answers = list(_REPORTS)[-count:], {id(report): answered for report, answered in _ANSWERED}
+    return Listed([answering(each, answers[id(each)]) if id(each) in answers else each for each in found])

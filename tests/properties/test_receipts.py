@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.query.receipts.receipt import (
+    SETTINGS,
     Access,
     Arguments,
     Files,
@@ -87,7 +88,7 @@ contents = st.builds(
             refine_factor=st.none() | POSITIVE,
         ),
     ),
-    settings=st.dictionaries(TEXT, TEXT, max_size=2),
+    settings=st.dictionaries(st.sampled_from(SETTINGS), TEXT),
     queries=st.builds(Queries.of, vectors, st.booleans()),
     rows=st.lists(rows, max_size=4).map(tuple),
 )

@@ -292,7 +292,8 @@ def approximate(table: WrittenTable, **asked: Any) -> Receipt:
 
 
 def test_an_approximate_answer_is_the_same_by_its_generation(indexed: WrittenTable) -> None:
-    receipt = approximate(indexed)
+    receipt = approximate(indexed, options={"hoodie.vector.cache.max.bytes": "1g", "hoodie.vector.search.mode": "auto"})
+    assert receipt.content.settings == {"hoodie.vector.cache.max.bytes": "1g"}
     exact = receipt_of(indexed)
     assert receipt.rows() != exact.rows(), "the search has to miss rows, or else this shows nothing"
     index = receipt.content.access.index
@@ -375,7 +376,13 @@ def changed(receipt: Receipt, change: Callable[[dict[str, Any]], None], hashed: 
         (lambda d: d["search"].update(k="x"), True, "the receipt is damaged, or somebody changed it: its k is"),
         (lambda d: d.pop("queries"), True, "the receipt is damaged, or somebody changed it: its ReceiptContent has no"),
         (lambda d: d.update(more=1), True, "the receipt is damaged, or somebody changed it: its ReceiptContent holds"),
-        (lambda d: d["rows"][0].update(distance="far"), True, "invalid hexadecimal floating-point string"),
+        (lambda d: d["rows"][0].update(distance="far"), True, "the distance 'far' is no hexadecimal float"),
+        (
+            lambda d: d.update(settings={"hoodie.vector.cache.dir": "/x"}),
+            True,
+            "which no receipt does; give the original",
+        ),
+        (lambda d: d["search"].update(filter={1, 2}), False, "this is no receipt: it holds what JSON does not"),
         (lambda d: d["queries"].update(vectors="%"), True, "its vectors are not base64"),
         (lambda d: d["queries"].update(vectors="AAAA"), True, "its vectors have 3 bytes, not 32"),
     ],
@@ -463,7 +470,7 @@ def test_a_receipt_holds_no_secret(table: WrittenTable) -> None:
     ) as t:
         receipt = t.search(QUERY, 3).report.receipt()
         assert SECRET not in receipt.to_json() + repr(receipt) + repr(hv.replay(None, receipt))
-        assert receipt.content.settings == {"hoodie.vector.cache.max.bytes": "1g"}
+        assert receipt.content.settings == {}
     with_user = replace(receipt, content=replace(receipt.content, table=f"s3a://k:{SECRET}@lake/t"))
     assert SECRET in with_user.to_json(), "the test has to find a secret where there is one"
 

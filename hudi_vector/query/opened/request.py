@@ -23,7 +23,7 @@ from hudi_vector.query.local import run_local, threads_of
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.planner import SearchRequest, make_plan
-from hudi_vector.query.report import Progress, SearchReport, keep_report, report_of
+from hudi_vector.query.report import Progress, SearchReport, answering, keep_report, report_of
 from hudi_vector.query.tuning import AS_SET, Tuning
 from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.conform import vector_type
@@ -60,10 +60,9 @@ class Found:
         """Return the report of the search, whose result has these columns, and keep it among the last reports."""
         report = report_of(self.plan, self.progress, len(self.vectors), self.winners)
         plan = self.plan
-        keep_report(
-            report, plan.snapshot, Answered(plan, self.vectors, self.winners, names, self.conf, plan.filter_text)
-        )
-        return report
+        answered = Answered(plan, self.vectors, self.winners, names, self.conf, plan.filter_text)
+        keep_report(report, plan.snapshot, answered)
+        return answering(report, answered)
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import re
 import numpy as np
 
 from hudi_vector.errors import HudiVectorError, UnsupportedTableError
-from hudi_vector.options import CACHE_MAX_BYTES
 from hudi_vector.query.answered import Answered
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import IndexUse, SearchPlan
 from hudi_vector.query.receipts.receipt import (
+    SETTINGS,
     VERSION,
     Access,
     Arguments,
@@ -31,13 +31,7 @@ from hudi_vector.read.spec import TIE_COLUMNS
 from hudi_vector.storage import scheme_of
 from hudi_vector.version import __version__
 
-__all__ = ["SETTINGS", "files_of", "receipt_of", "rows_of", "without_secrets"]
-
-SETTINGS = (CACHE_MAX_BYTES.key,)
-"""The settings that a receipt holds where a session has them: those that can change an approximate answer.
-
-All other settings that matter are in the plan. Settings of storage, which hold keys, are never among them.
-"""
+__all__ = ["files_of", "receipt_of", "rows_of", "without_secrets"]
 
 _INSTANT = re.compile(r"\d{14}(\d{3})?")
 _AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
@@ -51,7 +45,8 @@ def receipt_of(answered: Answered, with_vectors: bool) -> Receipt:
     """
     plan = answered.plan
     _require_replayable(plan)
-    limit = plan.max_distance
+    limit, access = plan.max_distance, _access_of(plan)
+    named = SETTINGS if access.mode == "approximate" else ()
     return Receipt.of(
         ReceiptContent(
             version=VERSION,
@@ -67,8 +62,8 @@ def receipt_of(answered: Answered, with_vectors: bool) -> Receipt:
                 zone=plan.spec.zone,
                 columns=tuple(answered.columns),
             ),
-            access=_access_of(plan),
-            settings={key: answered.conf[key] for key in SETTINGS if key in answered.conf},
+            access=access,
+            settings={key: answered.conf[key] for key in named if key in answered.conf},
             queries=Queries.of(answered.vectors, with_vectors),
             rows=rows_of(plan, answered.winners),
         )

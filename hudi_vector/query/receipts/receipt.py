@@ -17,10 +17,12 @@ import numpy as np
 from hudi_vector.arguments import as_vector
 from hudi_vector.errors import DataFileError, DimensionMismatchError, InvalidArgumentError, InvalidTypeError, kind_of
 from hudi_vector.kernels.metrics import METRICS, Floats
+from hudi_vector.options import CACHE_MAX_BYTES
 from hudi_vector.shown import Shown
 from hudi_vector.storage.stored_values import at_least, one_of, shaped
 
 __all__ = [
+    "SETTINGS",
     "VERSION",
     "Access",
     "Arguments",
@@ -35,6 +37,12 @@ __all__ = [
 ]
 
 VERSION = 1
+SETTINGS = (CACHE_MAX_BYTES.key,)
+"""The settings that the receipt of an approximate search holds where a session has them: they can change the answer.
+
+All other settings that matter are in the plan. Settings of storage, which hold keys, are never among them.
+"""
+
 _DTYPE = "<f8"
 _SHOWN = "the receipt"
 _HASH = "sha256"
@@ -312,14 +320,25 @@ def as_receipt(value: Any) -> Receipt:
         if actual != document.get(_HASH):
             raise _damaged(f"the hash of its content is {actual}, not {document.get(_HASH)}")
         content = shaped(ReceiptContent, body, _SHOWN)
-        for text in (content.search.max_distance, *(row.distance for row in content.rows)):
-            if text is not None:
-                float.fromhex(text)
-    except (DataFileError, TypeError, ValueError, OverflowError, RecursionError) as problem:
-        if isinstance(problem, InvalidArgumentError):
-            raise
+    except DataFileError as problem:
         raise InvalidArgumentError(str(problem).replace(f"'{_SHOWN}'", _SHOWN)) from None
+    except (TypeError, RecursionError, UnicodeError):
+        why = "it holds what JSON does not"
+        raise InvalidArgumentError(f"this is no receipt: {why}; give what {_MAKER} wrote") from None
+    _require_sense(content)
     return Receipt(content, actual)
+
+
+def _require_sense(content: ReceiptContent) -> None:
+    """Raise InvalidArgumentError for a distance that is no number, or a setting that no receipt holds."""
+    for text in (content.search.max_distance, *(row.distance for row in content.rows)):
+        try:
+            float.fromhex(text or "0")
+        except (ValueError, OverflowError):
+            raise _damaged(f"the distance {text!r} is no hexadecimal float") from None
+    other = next((key for key in content.settings if key not in SETTINGS), None)
+    if other is not None:
+        raise _damaged(f"it holds the setting {other!r}, which no receipt does")
 
 
 _MAKER = "report.receipt()"

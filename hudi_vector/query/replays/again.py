@@ -224,5 +224,5 @@ def _lost(table: NativeTable, content: ReceiptContent, seen: Seen, plan: SearchP
         )
     return InstantNotAvailableError(
         f"{begin}its {then.count} files had {then.bytes} bytes, and the {now.count} that are there have {now.bytes}; "
-        "they were removed by a clean that is archived, or changed"
+        "they were removed by a restore or by a clean that is archived, or were changed"
     )
