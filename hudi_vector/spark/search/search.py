@@ -20,7 +20,7 @@ from hudi_vector.query.answered import Answered
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
-from hudi_vector.query.execute import Asked
+from hudi_vector.query.execute import Asked, Question
 from hudi_vector.query.explain import described
 from hudi_vector.query.grouped.question import question_of
 from hudi_vector.query.grouping.arguments import GROUP_RANK, group_ranks
