@@ -94,7 +94,7 @@ query.hybrid                vectors  arguments errors index.calibration kernels 
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
                                      schema table
 query.opened                vectors  arguments errors index kernels.metrics options query query.files query.lance
-                                     read read.parquet read.predicate shown storage table
+                                     read read.logs read.parquet read.predicate shown storage table
 query.changes               vectors  errors query.opened read table
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
                                      query.files query.join read read.predicate schema spark spark.catalyst storage
@@ -161,6 +161,8 @@ table_services.maintenance  both     arguments blobs errors events options shown
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
+integrations                vectors  arguments errors index kernels.metrics options query query.opened read.predicate schema
+                                     sessions storage table writing
 sessions                    both     arguments errors jars quiet spark.catalyst sql
 command                     both     blobs errors index.kinds jars kernels.metrics metrics options progress query
                                      query.opened read schema spark.catalyst storage table table_services
