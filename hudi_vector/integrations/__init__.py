@@ -1,1 +1,1 @@
-"""Stores of other libraries over Hudi tables: LangChain's and Haystack's, and the table of documents under them."""
+"""Stores of LangChain, Haystack and LlamaIndex over Hudi tables, and the table of documents under them."""

@@ -22,6 +22,7 @@ from hudi_vector.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     TableNotFoundError,
+    UnknownColumnError,
     kind_of,
 )
 from hudi_vector.integrations.conditions import Condition, Where, literal
@@ -309,7 +310,11 @@ class DocumentTable:
         return given.where(columns.types)
 
     def _found_in(self, snapshot: Snapshot) -> MetadataColumns:
-        return self._wanted.found_in(snapshot.schema, (self.id_column, self.text_column, self.vector_column))
+        own, schema = (self.id_column, self.text_column, self.vector_column), snapshot.schema
+        for name in own:
+            if name not in schema.names:
+                raise UnknownColumnError.of(name, schema.names, self.path)
+        return self._wanted.found_in(schema, own)
 
     def _metadata_columns(self) -> MetadataColumns:
         """Return the columns of the table, or those that it will have."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-__all__ = ["HaystackFilter", "HudiDocumentStore", "HudiEmbeddingRetriever"]
+__all__ = ["HudiDocumentStore", "HudiEmbeddingRetriever"]
 
 _OPERATORS = ("==", "!=", ">", ">=", "<", "<=", "in", "not in")
 _LOGIC = ("AND", "OR", "NOT")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError, kind_of
 from hudi_vector.read.predicate.nodes import is_comparable
 
 __all__ = ["MetadataColumns", "arrow_types"]
@@ -55,12 +55,12 @@ class MetadataColumns:
 
         Raises InvalidArgumentError if a wanted column is not there, or has another type.
         """
+        json_there = self.json in schema.names and schema.field(self.json).type == pa.string()
+        apart = (*others, self.json) if json_there else others
         there = {
             each.name: each.type
             for each in schema
-            if each.name not in (*others, self.json)
-            and not each.name.startswith("_hoodie_")
-            and is_comparable(each.type)
+            if each.name not in apart and not each.name.startswith("_hoodie_") and is_comparable(each.type)
         }
         for name, kind in self.types.items():
             if name not in there:
@@ -73,7 +73,7 @@ class MetadataColumns:
                     f"column '{name}' of '{self.table}' is {there[name]}, and metadata_columns says {kind}; "
                     "leave it out of metadata_columns"
                 )
-        return MetadataColumns(self.table, self.json if self.json in schema.names else None, there)
+        return MetadataColumns(self.table, self.json if json_there else None, there)
 
     @property
     def names(self) -> list[str]:
@@ -99,8 +99,20 @@ class MetadataColumns:
     def of_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the metadata of a row; a column that is NULL is metadata that is not there."""
         text = None if self.json is None else row[self.json]
-        held: dict[str, Any] = {} if text is None else json.loads(text)
+        held = {} if text is None else self._held(text)
         return {**held, **{name: row[name] for name in self.types if row[name] is not None}}
+
+    def _held(self, text: str) -> dict[str, Any]:
+        try:
+            held = json.loads(text)
+        except ValueError:
+            held = None
+        if not isinstance(held, dict):
+            raise UnsupportedTableError(
+                f"column '{self.json}' of '{self.table}' holds {text[:40]!r}, which is no JSON object; "
+                "give another metadata_column, or None"
+            )
+        return held
 
     def _column(self, name: str, kind: pa.DataType, ids: Sequence[str], values: Sequence[Any]) -> pa.Array:
         try:

@@ -28,6 +28,8 @@ from hudi_vector.errors import (
     InvalidFilterError,
     InvalidTypeError,
     TableNotFoundError,
+    UnknownColumnError,
+    UnsupportedTableError,
 )
 from hudi_vector.integrations.langchain import HudiVectorStore
 
@@ -277,6 +279,16 @@ def test_columns_that_the_table_has_otherwise_are_refused(table, columns, senten
     with pytest.raises(InvalidArgumentError) as raised:
         HudiVectorStore(table, EMBEDDING, metadata_columns=columns)
     assert re.fullmatch(sentence, str(raised.value)), str(raised.value)
+
+
+def test_columns_of_other_names_and_contents_are_said(table):
+    with pytest.raises(UnknownColumnError, match=r"'body'.+; its columns are id, text, embedding, .+"):
+        HudiVectorStore(table, EMBEDDING, text_column="body")
+    store = HudiVectorStore(table, EMBEDDING, metadata_column="country")
+    with pytest.raises(
+        UnsupportedTableError, match=r"column 'country' of '.+' holds 'DE', which is no JSON object; give .+"
+    ):
+        store.get_by_ids(["id01"])
 
 
 def test_a_metric_without_relevance_says_so(table):

@@ -111,6 +111,7 @@ def test_a_filter_that_is_none_is_answered_by_one_sentence(condition: Any, sente
     [
         ("langchain", "langchain_core", "HudiVectorStore needs 'langchain-core': install it with pip install 'hudi-vector[langchain]'"),
         ("haystack", "haystack", "HudiDocumentStore needs 'haystack-ai': install it with pip install 'hudi-vector[haystack]'"),
+        ("llama_index", "llama_index", "HudiVectorStore needs 'llama-index-core': install it with pip install 'hudi-vector[llama-index]'"),
     ],
 )  # fmt: skip
 def test_without_its_library_a_store_names_the_extra(
