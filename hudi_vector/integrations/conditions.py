@@ -72,11 +72,13 @@ class Where:
     """A condition in two parts, both of which must hold.
 
     `text` is in the filter dialect and is evaluated as every filter is; None for no condition. `accepts` decides by the
-    id, text and metadata of each row that passes it; None if `text` says everything.
+    id, text and metadata of each row that passes it; None if `text` says everything. The text of rows is None unless
+    `reads_text`.
     """
 
     text: str | None = None
     accepts: Callable[[str, str | None, dict[str, Any]], bool] | None = None
+    reads_text: bool = False
 
 
 class Condition(Protocol):

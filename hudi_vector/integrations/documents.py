@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
@@ -34,7 +34,8 @@ from hudi_vector.query.opened.kept_snapshots import KeptSnapshots
 from hudi_vector.query.opened.request import Asked, vector_column
 from hudi_vector.query.opened.rows import count_rows, read_rows
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
-from hudi_vector.read.predicate.form import parse
+from hudi_vector.read.predicate.form import Predicate, parse
+from hudi_vector.read.predicate.nodes import FALSE, Column, In, Literal
 from hudi_vector.schema import quoted
 from hudi_vector.storage import StorageOptions, normalise, path_text
 from hudi_vector.storage.parallel import counted
@@ -245,8 +246,10 @@ class DocumentTable:
         def work(snapshot: Snapshot) -> list[Stored]:
             columns = self._found_in(snapshot)
             where = self._where(filter, columns)
-            text = where.text if where.accepts is None else self._accepted_text(snapshot, columns, where)
-            found = asked(text).find(snapshot, self._known_indexes(snapshot, tuning))
+            wanted = asked(where.text)
+            if where.accepts is not None:
+                wanted = replace(wanted, where=self._among(snapshot, filter))
+            found = wanted.find(snapshot, self._known_indexes(snapshot, tuning))
             names = [self.id_column, self.text_column, *columns.names, *([self.vector_column] if vectors else [])]
             rows, distances = found.columns(names), found.winners.distance.tolist()
             found.report(1)
@@ -264,23 +267,24 @@ class DocumentTable:
         return 0.0 - distance if self.metric == "dot_product" else 1.0 / (1.0 + distance)
 
     def _matching(self, snapshot: Snapshot, given: Filter, texts: bool, vectors: bool) -> list[Stored]:
-        """Return the documents that pass a filter, in the order of their ids; without `texts` only their ids."""
+        """Return the documents that pass a filter, in the order of their ids; without `texts` their ids count alone."""
         columns = self._found_in(snapshot)
         where = self._where(given, columns)
         names = [self.id_column]
-        if texts or where.accepts is not None:
-            names += [self.text_column, *columns.names]
+        names += [self.text_column] if texts or where.reads_text else []
+        names += columns.names if texts or where.accepts is not None else []
         names += [self.vector_column] if vectors else []
         rows = self._read(snapshot, names, where.text)
         found = [self._stored(row, columns) for row in rows.to_pylist()]
-        return sorted(_accepted(found, where), key=lambda each: each.id)
+        if where.accepts is not None:
+            found = [each for each in found if where.accepts(each.id, each.text, dict(each.metadata))]
+        return sorted(found, key=lambda each: each.id)
 
-    def _accepted_text(self, snapshot: Snapshot, columns: MetadataColumns, where: Where) -> str:
-        """Return a filter of the ids that a condition accepts, for which the metadata of all other rows is read."""
-        names = [self.id_column, self.text_column, *columns.names]
-        rows = self._read(snapshot, names, where.text).to_pylist()
-        accepted = [each.id for each in _accepted([self._stored(row, columns) for row in rows], where)]
-        return self._ids_text(accepted)
+    def _among(self, snapshot: Snapshot, given: Filter) -> Predicate:
+        """Return a condition over the ids that a filter accepts, for which the metadata of other rows is read too."""
+        kind = pa.string()
+        ids = [each.id for each in self._matching(snapshot, given, texts=False, vectors=False)]
+        return In(Column(self.id_column, kind), tuple(Literal(one, kind) for one in ids)) if ids else FALSE
 
     def _answer(self, as_of: Any, work: Callable[[Snapshot], T], empty: T) -> T:
         """Do work on the snapshot of now or of a point in the history; return `empty` if there is no table yet."""
@@ -314,6 +318,11 @@ class DocumentTable:
         for name in own:
             if name not in schema.names:
                 raise UnknownColumnError.of(name, schema.names, self.path)
+        for name in (self.id_column, self.text_column):
+            if schema.field(name).type != pa.string():
+                raise InvalidArgumentError(
+                    f"column '{name}' of '{self.path}' is {schema.field(name).type}; ids and texts must be strings"
+                )
         return self._wanted.found_in(schema, own)
 
     def _metadata_columns(self) -> MetadataColumns:
@@ -429,13 +438,6 @@ def _vectors(documents: Sequence[Stored]) -> pa.Array:
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in arrays])]).astype(np.int32)
     absent = pa.array([each.vector is None for each in documents])
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(arrays)), mask=absent)
-
-
-def _accepted(found: Iterable[Stored], where: Where) -> list[Stored]:
-    accepts = where.accepts
-    if accepts is None:
-        return list(found)
-    return [each for each in found if accepts(each.id, each.text, dict(each.metadata))]
 
 
 def _active_session() -> SparkSession | None:

@@ -56,7 +56,7 @@ class HaystackFilter:
             return comparison_text(leaf, column or leaf.field.removeprefix("meta."), kind)
 
         text, is_whole = split(self._tree, expressed)
-        return Where(text) if is_whole else Where(text, self._accepts)
+        return Where(text) if is_whole else Where(text, self._accepts, "content" in _fields(self._tree))
 
     def _accepts(self, key: str, text: str | None, metadata: dict[str, Any]) -> bool:
         return bool(document_matches_filter(self._filters, Document(id=key, content=text, meta=metadata)))
@@ -75,6 +75,12 @@ def _is_plain(leaf: Comparison, kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
         return all(len(text) >= _DAY and text[4] == text[7] == "-" for text in texts)
     return all(len(text) < _DAY or not text[:4].isdigit() for text in texts)
+
+
+def _fields(tree: Comparison | Logic) -> set[str]:
+    if isinstance(tree, Comparison):
+        return {tree.field}
+    return set[str]().union(*map(_fields, tree.terms))
 
 
 def _tree(given: Any) -> Comparison | Logic:
@@ -109,7 +115,7 @@ def _require(given: Mapping[str, Any], *keys: str) -> None:
 class HudiDocumentStore:
     """A document store of Haystack over one Hudi table.
 
-    Each `write_documents` and `delete_documents` is one commit of Hudi, which takes a second or more whatever its size:
+    Each `write_documents` and `delete_documents` is one commit of Hudi, which takes seconds whatever its size:
     give many documents in one call. Everything else starts no Spark job. Threads may share the store.
 
     Example:

@@ -52,9 +52,9 @@ class SearchArguments(SearchOptions, total=False):
 class HudiVectorStore(VectorStore):  # type: ignore[misc]
     """A vector store of LangChain over one Hudi table.
 
-    Each `add_documents`, `add_texts` and `delete` is one commit of Hudi, which takes a second or more whatever its
-    size: give all documents in one call. Searches start no Spark job. Threads may share the store, and the async
-    methods run in LangChain's threads.
+    Each `add_documents`, `add_texts` and `delete` is one commit of Hudi, which takes seconds whatever its size: give
+    all documents in one call. Searches start no Spark job. Threads may share the store, and the async methods run in
+    LangChain's threads.
 
     Example:
         >>> from langchain_core.embeddings import DeterministicFakeEmbedding

@@ -46,7 +46,7 @@ _OPERATORS = {"==": "==", "!=": "!=", ">": ">", ">=": ">=", "<": "<", "<=": "<="
 class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
     """A vector store of LlamaIndex over one Hudi table.
 
-    Each `add`, `delete` and `delete_nodes` is one commit of Hudi, which takes a second or more whatever its size: give
+    Each `add`, `delete` and `delete_nodes` is one commit of Hudi, which takes seconds whatever its size: give
     many nodes in one call. Queries start no Spark job. Threads may share the store.
 
     Example:

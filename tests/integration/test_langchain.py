@@ -282,8 +282,12 @@ def test_columns_that_the_table_has_otherwise_are_refused(table, columns, senten
 
 
 def test_columns_of_other_names_and_contents_are_said(table):
-    with pytest.raises(UnknownColumnError, match=r"'body'.+; its columns are id, text, embedding, .+"):
+    with pytest.raises(UnknownColumnError, match=r"^column 'body' does not exist in '.+'; .+"):
         HudiVectorStore(table, EMBEDDING, text_column="body")
+    with pytest.raises(
+        InvalidArgumentError, match=r"^column 'price' of '.+' is double; ids and texts must be strings$"
+    ):
+        HudiVectorStore(table, EMBEDDING, id_column="price")
     store = HudiVectorStore(table, EMBEDDING, metadata_column="country")
     with pytest.raises(
         UnsupportedTableError, match=r"column 'country' of '.+' holds 'DE', which is no JSON object; give .+"

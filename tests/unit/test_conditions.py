@@ -5,7 +5,10 @@ from __future__ import annotations
 import builtins
 import datetime as dt
 import importlib
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -131,9 +134,25 @@ def test_without_its_library_a_store_names_the_extra(
     assert str(raised.value) == sentence
 
 
-def test_nothing_of_the_stores_is_loaded_without_them() -> None:
-    import subprocess
+def test_a_write_for_which_there_is_no_session_says_why(tmp_path: Path) -> None:
+    code = (
+        "from hudi_vector.integrations.documents import DocumentTable, Stored\n"
+        f"table = DocumentTable({str(tmp_path / 't')!r})\n"
+        "print(table.count(), table.search([1.0], 3), table.get(['a']), table.delete(['a']))\n"
+        "try: table.write([Stored('a', 'text', {}, [1.0])])\n"
+        "except Exception as problem: print(type(problem).__name__, problem)"
+    )
+    environment = {**os.environ, "JAVA_HOME": "/no/java"}
+    environment.pop("PYSPARK_GATEWAY_PORT", None)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout == (
+        "0 [] [] 0\n"
+        "SessionError Spark needs Java 17, and there is no '/no/java/bin/java' (JAVA_HOME is '/no/java'); "
+        "install Java 17, the tested version, and set JAVA_HOME to its folder before the first SparkSession is made\n"
+    )
 
+
+def test_nothing_of_the_stores_is_loaded_without_them() -> None:
     code = (
         "import sys, hudi_vector as hv; hv.open, hv.search, hv.write\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('langchain_core', 'haystack', 'pydantic')"
