@@ -11,6 +11,9 @@ import time
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
+# Haystack tells its makers of each pipeline that runs, and reads this once too.
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+
 from collections.abc import Iterator  # noqa: E402
 from dataclasses import replace  # noqa: E402
 from pathlib import Path  # noqa: E402

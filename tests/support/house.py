@@ -98,7 +98,8 @@ query.hybrid                vectors  arguments errors index.calibration kernels 
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
                                      schema table
 query.opened                vectors  arguments errors index kernels.metrics options query query.files query.grouped
-                                     query.grouping query.lance read read.parquet read.predicate shown storage table
+                                     query.grouping query.lance read read.logs read.parquet read.predicate shown storage
+                                     table
 query.changes               vectors  errors query.opened read table
 query.replays               vectors  errors index kernels.metrics query query.opened query.receipts shown storage table
 replays                     vectors  arguments errors options query query.receipts query.replays spark.search table
@@ -168,6 +169,8 @@ table_services.maintenance  both     arguments blobs errors events options shown
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
+integrations                vectors  arguments errors index kernels.metrics options query query.opened read.predicate schema
+                                     sessions storage table writing
 sessions                    both     arguments errors jars quiet spark.catalyst sql
 command                     both     blobs errors index.kinds jars kernels.metrics metrics options progress query
                                      query.opened read schema spark.catalyst storage table table_services

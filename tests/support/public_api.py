@@ -35,6 +35,7 @@ _ROOMS = {
     "metrics": hv.metrics,
     "table_services": hv.table_services,
 }
+_STORES = ("haystack", "langchain", "llama_index")
 
 
 def lines() -> list[str]:
@@ -52,7 +53,20 @@ def lines() -> list[str]:
                 found.append(name)
     found += [f"errors.{name}({', '.join(base.__name__ for base in value.__bases__)})" for name, value in _errors()]
     found += _members(classes)
+    found += sorted({f"integrations.{line}" for name in _STORES for line in _of_store(name)})
     return sorted(found + _of_sql())
+
+
+def _of_store(name: str) -> Iterator[str]:
+    """Yield the public members of the classes that a store of another library has."""
+    module = import_module(f"hudi_vector.integrations.{name}")
+    for shown in module.__all__:
+        made = inspect.unwrap(getattr(module, shown))
+        yield f"{name}.{shown}{_signature(made.__init__).replace('self, ', '')}"
+        own = [line for line, _ in _of_class(made) if ".model_post_init(" not in line]  # which pydantic adds
+        yield from (f"{name}.{line}" for line in own)
+        for options in _classes(made.__init__):
+            yield from (line for line, _ in _of_class(options))
 
 
 def _is_error(value: Any) -> bool:

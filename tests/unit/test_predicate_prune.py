@@ -72,6 +72,11 @@ def test_whole_numbers(text, expected):
     assert may(text, i=NUMBERS) is expected
 
 
+@pytest.mark.parametrize(("values", "expected"), [(1000, False), (1001, True)])
+def test_a_long_list_is_not_compared_with_statistics(values, expected):
+    assert may(f"i in ({', '.join(str(6 + i) for i in range(values))})", i=NUMBERS) is expected
+
+
 @pytest.mark.parametrize(
     ("text", "stats", "expected"),
     [

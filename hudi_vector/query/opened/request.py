@@ -27,7 +27,8 @@ from hudi_vector.query.report import Progress, SearchReport, answering, keep_rep
 from hudi_vector.query.tuning import AS_SET, Tuning
 from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.conform import vector_type
-from hudi_vector.read.predicate.form import parse
+from hudi_vector.read.predicate.form import Predicate, parse
+from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.table.instants import AsOf, parse_as_of, zone_info
 from hudi_vector.table.model import Snapshot
@@ -67,7 +68,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of a search, checked as far as possible without the table; `vectors` has shape (m, d), float64."""
+    """The arguments of a search, checked as far as possible without the table; `vectors` has shape (m, d), float64.
+
+    `where` is a condition in parsed form that must hold in addition to `filter`.
+    """
 
     table: str
     column: str
@@ -80,6 +84,7 @@ class Asked:
     conf: Mapping[str, str]
     zone: str
     tuning: Tuning = AS_SET
+    where: Predicate | None = None
 
     @classmethod
     def of(
@@ -123,12 +128,14 @@ class Asked:
         tuning = self.tuning
         if tuning.grouping is not None:
             tuning = replace(tuning, grouping=tuning.grouping.within(snapshot.schema, self.table))
+        terms = [] if self.filter is None else [parse(self.filter, snapshot.schema)]
+        terms += [] if self.where is None else [self.where]
         request = SearchRequest(
             column=column,
             metric=self.metric,
             k=self.k,
             max_distance=self.max_distance,
-            predicate=None if self.filter is None else parse(self.filter, snapshot.schema),
+            predicate=conjunction(terms) if terms else None,
             filter_text=self.filter,
             zone=self.zone,
             execution="local",

@@ -137,6 +137,17 @@ class MergedSlice:
             raise DataFileError(f"rows of file group '{self._slice.file_id}' are no longer in its slice")
         return found
 
+    def passing(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield columns of the rows that pass the predicate, with or without a vector, in the table's types."""
+        spec = self._spec
+        for batch in self._stream([*names, *TIE_COLUMNS, *spec.filter_columns]):
+            rows = conform(batch, spec.fields(names))
+            if spec.predicate is not None:
+                filters = spec.filter_columns
+                table = conform(batch, spec.fields(filters)) if filters else pa.table({"": pa.nulls(batch.num_rows)})
+                rows = rows.filter(pa.array(evaluate(spec.predicate, table, spec.zone)))
+            yield rows
+
     def require_mergeable(self, names: Sequence[str]) -> None:
         """Merge the slice once, with the columns of the search and `names`, and discard the result.
 

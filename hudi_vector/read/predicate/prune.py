@@ -40,6 +40,8 @@ __all__ = ["ColumnStats", "may_match", "row_group_stats"]
 
 _NAN = (1, 0.0)  # greater than (0, x) for every number x
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# Values of a list that are compared with statistics; a longer one takes longer than it saves.
+_MOST_LISTED = 1000
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,9 @@ def _outcome(node: Predicate, rows: _Rows) -> _Outcome:
     if isinstance(node, Compare):
         return _compared(node, rows)
     if isinstance(node, In):
-        options = tuple(Compare("=", node.term, value) for value in node.values)
-        return _outcome(Or(options), rows) if options else _ANYTHING
+        if not 0 < len(node.values) <= _MOST_LISTED:
+            return _ANYTHING
+        return _outcome(Or(tuple(Compare("=", node.term, value) for value in node.values)), rows)
     return _simple_outcome(node, rows)
 
 

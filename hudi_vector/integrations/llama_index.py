@@ -1,0 +1,244 @@
+"""LlamaIndex's vector store over a Hudi table; needs the extra ``llama-index``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hudi_vector.errors import InvalidArgumentError, MissingDependencyError
+from hudi_vector.integrations.conditions import Comparison, Logic, Where, comparison_text, split
+from hudi_vector.integrations.documents import DocumentTable, Stored, TableOptions
+
+try:
+    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.schema import BaseNode, MetadataMode
+    from llama_index.core.vector_stores.types import (
+        BasePydanticVectorStore,
+        FilterCondition,
+        MetadataFilter,
+        MetadataFilters,
+        VectorStoreQuery,
+        VectorStoreQueryMode,
+        VectorStoreQueryResult,
+    )
+    from llama_index.core.vector_stores.utils import (
+        build_metadata_filter_fn,
+        metadata_dict_to_node,
+        node_to_metadata_dict,
+    )
+except ImportError as absent:
+    raise MissingDependencyError.of("llama-index-core", "llama-index", "HudiVectorStore") from absent
+
+if TYPE_CHECKING:
+    import os
+
+    from typing_extensions import Unpack
+
+__all__ = ["HudiVectorStore"]
+
+_REF = "ref_doc_id"
+_OPERATORS = {"==": "==", "!=": "!=", ">": ">", ">=": ">=", "<": "<", "<=": "<=", "in": "in", "nin": "not in"}
+
+
+class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
+    """A vector store of LlamaIndex over one Hudi table.
+
+    Each `add`, `delete` and `delete_nodes` is one commit of Hudi, which takes seconds whatever its size: give
+    many nodes in one call. Queries start no Spark job. Threads may share the store.
+
+    Example:
+        >>> from llama_index.core.schema import TextNode
+        >>> from llama_index.core.vector_stores.types import VectorStoreQuery
+        >>> store = HudiVectorStore("/tmp/llama-notes", spark=spark)
+        >>> store.add([TextNode(id_="pen", text="a pen", embedding=[0.1, 0.2])])
+        ['pen']
+        >>> store.query(VectorStoreQuery(query_embedding=[0.1, 0.2], similarity_top_k=1)).ids
+        ['pen']
+    """
+
+    stores_text: bool = True
+    _table: DocumentTable = PrivateAttr()
+
+    def __init__(self, table: str | os.PathLike[str], **options: Unpack[TableOptions]) -> None:
+        """Open the table, which the first write makes if it is not there.
+
+        Args:
+            table: The base path of the table.
+            options: The session that writes, names and types of columns, the metric …: see `TableOptions`. The id of
+                the document that a node is of has a column in any case.
+        """
+        super().__init__(stores_text=True)
+        options["metadata_columns"] = {_REF: "string", **(options.get("metadata_columns") or {})}
+        self._table = DocumentTable(table, **options)
+
+    @property
+    def client(self) -> DocumentTable:
+        """Return the table of documents under the store."""
+        return self._table
+
+    def add(self, nodes: Sequence[BaseNode], **none: Any) -> list[str]:  # noqa: ARG002 - indexes pass what others take
+        """Write nodes by one commit; they replace those with the same id.
+
+        Args:
+            nodes: The nodes, with embeddings.
+            none: Not used.
+
+        Returns:
+            The ids of the nodes.
+        """
+        self._table.write([_stored(node) for node in nodes])
+        return [node.node_id for node in nodes]
+
+    def delete(self, ref_doc_id: str, **none: Any) -> None:  # noqa: ARG002
+        """Delete the nodes of a document by one commit.
+
+        Args:
+            ref_doc_id: The id of the document.
+            none: Not used.
+        """
+        self._table.delete(self._table.ids(self._condition(None, None, [ref_doc_id])))
+
+    def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        """Return nodes with their embeddings, in the order of their ids.
+
+        Args:
+            node_ids: The ids; by default all.
+            filters: A filter of LlamaIndex.
+
+        Returns:
+            The nodes.
+        """
+        return [_node(each) for each in self._table.read(self._condition(node_ids, filters), vectors=True)]
+
+    def delete_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        **none: Any,  # noqa: ARG002
+    ) -> None:
+        """Delete nodes by one commit.
+
+        Args:
+            node_ids: The ids; by default all that pass the filter.
+            filters: A filter of LlamaIndex.
+            none: Not used.
+
+        Raises:
+            InvalidArgumentError: Neither ids nor a filter are given.
+        """
+        if node_ids is None and filters is None:
+            raise InvalidArgumentError("delete_nodes needs node_ids or filters; use clear to delete all nodes")
+        self._table.delete(self._table.ids(self._condition(node_ids, filters)))
+
+    def clear(self) -> None:
+        """Delete all nodes by one commit; older instants still have them, until Hudi cleans."""
+        self._table.delete()
+
+    def query(self, query: VectorStoreQuery, *, as_of: Any = None, **none: Any) -> VectorStoreQueryResult:  # noqa: ARG002
+        """Return the nodes nearest to an embedding, the nearest first.
+
+        Args:
+            query: The embedding, the number of nodes, the filters, and ids of nodes or documents among which to search.
+            as_of: An instant of the timeline or a timestamp, to search what was visible then; by default now.
+            none: Not used.
+
+        Returns:
+            The nodes, their ids, and similarities: the cosine similarity or the dot product, and by other metrics 1 /
+            (1 + the distance).
+
+        Raises:
+            InvalidArgumentError: The mode of the query is another one than ``default``.
+        """
+        if query.mode != VectorStoreQueryMode.DEFAULT:
+            raise InvalidArgumentError(f"the mode of a query must be 'default', not '{query.mode.value}'")
+        condition = self._condition(query.node_ids, query.filters, query.doc_ids)
+        found = self._table.search(query.query_embedding, query.similarity_top_k, filter=condition, as_of=as_of)
+        return VectorStoreQueryResult(
+            nodes=[_node(each) for each in found],
+            similarities=[self._table.score(each.distance) for each in found],
+            ids=[each.id for each in found],
+        )
+
+    async def async_add(self, nodes: Sequence[BaseNode], **none: Any) -> list[str]:
+        """Write nodes as `add` does, in a thread."""
+        return await asyncio.to_thread(self.add, nodes, **none)
+
+    async def adelete(self, ref_doc_id: str, **none: Any) -> None:
+        """Delete the nodes of a document as `delete` does, in a thread."""
+        await asyncio.to_thread(self.delete, ref_doc_id, **none)
+
+    async def aquery(self, query: VectorStoreQuery, **options: Any) -> VectorStoreQueryResult:
+        """Return the nodes nearest to an embedding as `query` does, in a thread."""
+        return await asyncio.to_thread(self.query, query, **options)
+
+    def _condition(
+        self, ids: Sequence[str] | None, filters: MetadataFilters | None, documents: Sequence[str] | None = None
+    ) -> _Filter | None:
+        every = [filters] if filters is not None and filters.filters else []
+        every += [_of_document(documents)] if documents else []
+        wanted = MetadataFilters(filters=every)
+        return _Filter(wanted, self._table.id_column, ids) if every or ids is not None else None
+
+
+class _Filter:
+    """A filter of LlamaIndex, whose own function decides what columns do not express, and ids of nodes."""
+
+    def __init__(self, filters: MetadataFilters, id_column: str, ids: Sequence[str] | None = None) -> None:
+        self._filters = filters
+        self._id_column = id_column
+        self._ids = ids
+
+    def where(self, types: Mapping[str, pa.DataType]) -> Where:
+        """Return the condition for a table whose metadata columns have these types."""
+
+        def expressed(leaf: Comparison) -> str | None:
+            kind = types.get(leaf.field)
+            if kind is None or leaf.operator not in _OPERATORS.values() or leaf.value is None:
+                return None
+            return comparison_text(leaf, leaf.field, kind)
+
+        text, is_whole = split(_tree(self._filters), expressed)
+        if self._ids is not None:
+            among = comparison_text(Comparison("", "in", list(self._ids)), self._id_column, pa.string())
+            text = f"{among} AND {text or 'TRUE'}"
+        return Where(text) if is_whole else Where(text, lambda _id, _text, metadata: _passes(self._filters, metadata))
+
+
+def _of_document(documents: Sequence[str]) -> MetadataFilters:
+    return MetadataFilters(filters=[MetadataFilter(key=_REF, value=list(documents), operator="in")])
+
+
+def _tree(given: MetadataFilters | MetadataFilter) -> Comparison | Logic:
+    if isinstance(given, MetadataFilter):
+        name = given.operator.value
+        return Comparison(given.key, _OPERATORS.get(name, name), given.value)
+    terms = tuple(_tree(one) for one in given.filters)
+    if given.condition == FilterCondition.NOT:  # none of them may hold
+        return Logic("NOT", (Logic("OR", terms),))
+    return Logic("OR" if given.condition == FilterCondition.OR else "AND", terms)
+
+
+def _passes(given: MetadataFilters | MetadataFilter, metadata: Mapping[str, Any]) -> bool:
+    if isinstance(given, MetadataFilter):
+        return bool(build_metadata_filter_fn(lambda _: metadata, MetadataFilters(filters=[given]))(""))
+    each = (_passes(one, metadata) for one in given.filters)
+    if given.condition in (None, FilterCondition.AND):
+        return all(each)
+    return any(each) is (given.condition == FilterCondition.OR)
+
+
+def _stored(node: BaseNode) -> Stored:
+    metadata = node_to_metadata_dict(node, remove_text=True)
+    kept = {name: value for name, value in metadata.items() if name not in ("document_id", "doc_id", _REF)}
+    if node.ref_doc_id is not None:
+        kept[_REF] = node.ref_doc_id
+    return Stored(node.node_id, node.get_content(MetadataMode.NONE), kept, node.get_embedding())
+
+
+def _node(stored: Stored) -> BaseNode:
+    node = metadata_dict_to_node(dict(stored.metadata), text=stored.text)
+    node.embedding = None if stored.vector is None else list(stored.vector)
+    return node
