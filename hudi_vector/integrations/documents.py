@@ -252,7 +252,7 @@ class DocumentTable:
             found = wanted.find(snapshot, self._known_indexes(snapshot, tuning))
             names = [self.id_column, self.text_column, *columns.names, *([self.vector_column] if vectors else [])]
             rows, distances = found.columns(names), found.winners.distance.tolist()
-            found.report(1)
+            found.report(names)
             return [
                 self._stored(row, columns, distance)
                 for row, distance in zip(pa.table(rows).to_pylist(), distances, strict=True)

@@ -516,7 +516,7 @@ def test_the_last_reports_keep_eight_answers_of_some_size(table: WrittenTable) -
 
 def test_a_search_for_groups_has_no_receipt(table: WrittenTable) -> None:
     grouped = hv.open(str(table.path), column="emb").search(QUERY, k=2, group_by="price")
-    with pytest.raises(UnsupportedTableError, match=r"'t' was searched with group_by; search without it"):
+    with pytest.raises(UnsupportedTableError, match=r"t' was searched with group_by; search without it"):
         grouped.report.receipt()
 
 
