@@ -79,6 +79,8 @@ lint: setup ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/fixtures/users_script.py
+	$(BIN)/pyright tests/fixtures/users_script.py
 
 format: setup ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
