@@ -18,7 +18,7 @@ HISTORIES_two  := tests/integration/test_clean_histories.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: api hooks release-check report-test setup-demo test-quick wheel
+.PHONY: api diagrams hooks notebooks release-check report-test setup-demo test-quick wheel
 .PHONY: help setup demo test test-vectors test-blobs docs-test test-pythons soak lint format bench docs clean
 
 help: ## List the targets
@@ -79,6 +79,8 @@ lint: setup ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/fixtures/users_script.py
+	$(BIN)/pyright tests/fixtures/users_script.py
 
 format: setup ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
@@ -91,6 +93,13 @@ docs: setup ## Write the generated pages and pictures of docs/, and build the si
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/charts.py
 	$(BIN)/python -m mkdocs build --strict --quiet
+
+diagrams: setup ## Draw the diagrams docs/pictures/*.mmd that changed, with mermaid of npm in Chromium
+	npm install --prefix build/npm --no-save --ignore-scripts --silent mermaid@11
+	$(BIN)/python docs/diagrams.py build/npm/node_modules/mermaid/dist/mermaid.min.js
+
+notebooks: setup ## Run the notebooks of docs/notebooks and keep their outputs in them
+	$(BIN)/python docs/keep_outputs.py
 
 api: setup ## Record the public interface in tests/fixtures/public-api.txt
 	$(BIN)/python tests/support/public_api.py

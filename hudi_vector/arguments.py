@@ -34,6 +34,19 @@ __all__ = [
 
 MAXIMUM_K = 100_000
 
+_ELSEWHERE = {
+    "condition": "filter",
+    "distance_metric": "metric",
+    "distance_type": "metric",
+    "embedding_col": "column",
+    "limit": "k",
+    "num_results": "k",
+    "query_vector": "query",
+    "top_k": "k",
+    "where": "filter",
+}
+"""Names that SQL and other libraries have for arguments of this package."""
+
 _KNOWN = "__hudi_vector_arguments__"
 
 P = ParamSpec("P")
@@ -71,7 +84,9 @@ def refuse_unknown(function: Callable[..., Any], given: Iterable[str]) -> None:
     known: frozenset[str] = getattr(function, _KNOWN)
     for name in given:
         if name not in known:
-            hint = did_you_mean(name, known) or "its arguments are " + ", ".join(sorted(known - {"self"}))
+            here = _ELSEWHERE.get(name)
+            hint = f"it is '{here}' here" if here in known else did_you_mean(name, known)
+            hint = hint or "its arguments are " + ", ".join(sorted(known - {"self"}))
             raise InvalidTypeError(f"{function.__name__} has no argument '{name}'; {hint}")
 
 

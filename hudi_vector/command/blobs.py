@@ -87,10 +87,11 @@ def _get(
 
 def _found(table: str, keys: list[Any], column: str, conf: tuple[str, ...]) -> dict[Any, bytes | None]:
     """Return the blobs of rows by key; Spark starts only for a table whose rows it alone can find."""
+    where = session_or_settings(conf, [table])  # first, as it knows what need not be imported
     import hudi_vector as hv
 
     try:
-        return hv.blobs.get(session_or_settings(conf, [table]), table, keys, column)
+        return hv.blobs.get(where, table, keys, column)
     except UnsupportedTableError:
         return hv.blobs.get(new_session(conf), table, keys, column)
 

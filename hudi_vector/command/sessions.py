@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
@@ -51,10 +53,38 @@ def settings_alone(conf: Sequence[str]) -> Settings:
 
 def _settings_here(conf: Sequence[str]) -> Settings | None:
     """Return the settings of a command without a session; None if only Java can read them."""
+    _spare_pandas()
     from hudi_vector.table_services.environment import settings_here
 
     of_spark, of_hudi = _settings(conf)
     return settings_here({**of_spark, **of_hudi})
+
+
+def _spare_pandas() -> None:
+    """Let pyarrow do without pandas, whose import takes as long as a small search, until a frame is asked for.
+
+    pyarrow imports pandas for the first list or array that it converts, to know frames where it meets them. It looks
+    once; a conversion to a frame imports pandas also after that.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa
+
+    hidden = _Hidden()
+    sys.meta_path.insert(0, hidden)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(hidden)
+
+
+class _Hidden(MetaPathFinder):
+    """A finder of modules that finds everything but pandas."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
+        """Raise ModuleNotFoundError for pandas."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not imported here")
 
 
 def _marks_by_executors(settings: Settings) -> bool:

@@ -354,7 +354,7 @@ def answering(report: SearchReport, answered: Answered) -> SearchReport:
 
 
 @known_arguments()
-def last_reports(count: int = 1) -> list[SearchReport]:
+def last_reports(count: int = 1) -> Listed[SearchReport]:
     """Return the reports of the last searches of this process, the newest last.
 
     Args:

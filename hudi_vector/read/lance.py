@@ -72,6 +72,18 @@ class LanceSlice:
             read = stored.take(wanted, held)
         return conform(read.take(pa.array(back.ravel())), self._spec.fields(names))
 
+    def tables(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 - Lance cuts the rows
+        """Yield columns of all live rows that pass the predicate, in the order of the file, 8192 rows at a time."""
+        spec, stored = self._spec, self._stored()
+        held = [name for name in dict.fromkeys([*names, *spec.filter_columns]) if name in stored.names]
+        with reading(self._file.uri):
+            for _, batch in stored.batches(held or list(stored.names[:1])):
+                part = conform(batch, spec.fields(names))
+                if spec.predicate is not None:
+                    mask = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
+                    part = part.filter(pa.array(mask))
+                yield part
+
     def vectors_at(
         self,
         positions: Ints,

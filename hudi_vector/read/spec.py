@@ -133,3 +133,7 @@ class SliceReader(Protocol):
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Return columns of the rows at these positions, in the table's types and in the order of `positions`."""
         ...
+
+    def tables(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        """Yield columns of all rows that pass the predicate, in the table's types, about so many rows at a time."""
+        ...

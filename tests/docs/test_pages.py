@@ -12,6 +12,7 @@ WITH_CODE = [page for page in PAGES if any(True for _ in blocks(page))]
 EXCUSED = {
     "README.md": 2,
     "docs/explanation/cleaner.md": 1,
+    "docs/how-to/arrow-and-frames.md": 1,
     "docs/how-to/clusters-and-s3.md": 1,
     "docs/how-to/schedule-services.md": 2,
     "docs/reference/command.md": 1,

@@ -183,6 +183,8 @@ def test_an_unknown_argument_gets_the_nearest_one() -> None:
         _ask("t", metrik="l2")
     with pytest.raises(TypeError, match=r"^_ask has no argument 'efort'; did you mean 'effort'\?$"):
         _ask("t", efort=2)
+    with pytest.raises(InvalidTypeError, match=r"^_ask has no argument 'distance_metric'; it is 'metric' here$"):
+        _ask("t", distance_metric="l2")
     with pytest.raises(InvalidTypeError, match="_ask has no argument 'zzz'; its arguments are effort, metric, table"):
         _ask("t", zzz=1)
     assert str(inspect.signature(_ask)).startswith("(table: ")

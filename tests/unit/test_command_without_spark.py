@@ -42,7 +42,9 @@ from hudi_vector.command.main import main
 
 for arguments in json.loads(sys.argv[1]):
     print("code", main(arguments), flush=True)
-    assert not {"pyspark", "py4j"} & sys.modules.keys(), arguments
+    assert not {"pyspark", "py4j", "pandas"} & sys.modules.keys(), arguments
+import pyarrow as pa
+assert pa.table({"a": [1]}).to_pandas().shape == (1, 1)  # pandas is there where it is asked for
 """
 
 

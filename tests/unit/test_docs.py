@@ -90,6 +90,13 @@ def test_each_term_is_defined_once_and_used():
     assert [term for term in terms if not re.search(rf"\b{re.escape(term.lower())}", others)] == []
 
 
+def test_diagrams_are_drawn_from_their_present_sources():
+    diagrams = load("diagrams")
+    sources = sorted((ROOT / "docs" / "pictures").glob("*.mmd"))
+    assert sources
+    assert [source.name for source in sources if not diagrams.is_present(source)] == []
+
+
 def test_charts_are_of_the_present_runs():
     charts = load("charts")
     assert [name for name in charts.CHARTS if not charts.is_present(name)] == []
@@ -131,18 +138,27 @@ def code(cell: str) -> list[str]:
 
 
 def test_the_site_builds_without_a_warning(tmp_path):
-    """Links and anchors lead somewhere, and every page is in the navigation."""
+    """Links and anchors lead somewhere, every page is in the navigation, and readers fetch nothing from other hosts."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) >= len(PAGES)
     for page in pages:
-        text = re.sub(r"<(pre|code)\b.*?</\1>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        whole = page.read_text(encoding="utf-8")
+        text = re.sub(r"<(pre|code)\b.*?</\1>", "", whole, flags=re.DOTALL)
         for paragraph in re.findall(r"<p>(.*?)</p>", text, re.DOTALL):
             assert not re.search(r"^\s*([-|]|\d+\.) |\]\(", paragraph, re.MULTILINE), (
                 f"{page.name} shows Markdown: {paragraph}"
             )
+        loaded = re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", whole)
+        of_others = [
+            tag for tag in loaded if re.search(r"""(src|href)=["']?(https?:)?//""", tag) and "canonical" not in tag
+        ]
+        # The theme fetches mermaid from another host for pages with an element of this class.
+        assert of_others == re.findall(r"<\w+ class=.?mermaid", whole) == [], page.name
+    for style in (tmp_path / "site").rglob("*.css"):
+        assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", style.read_text(encoding="utf-8")), style.name
 
 
 def test_errors_of_the_faq_are_said_by_the_package():

@@ -109,6 +109,14 @@ def test_unknown_names(text):
         parse(text, SCHEMA)
 
 
+@pytest.mark.parametrize(("text", "word"), [("name ilike 'a%'", "ilike"), ("id = 1 and name rlike 'a'", "rlike")])
+def test_an_operator_that_is_not_there_is_named(text, word):
+    with pytest.raises(
+        InvalidFilterError, match=f"has '{word}' at position .*, where a comparison, IS, IN, BETWEEN, LIKE"
+    ):
+        parse(text, SCHEMA)
+
+
 def test_errors_are_also_value_errors():
     with pytest.raises(ValueError, match="position 6"):
         parse("id = = 1", SCHEMA)

@@ -136,7 +136,7 @@ class Asked:
             k=self.k,
             max_distance=self.max_distance,
             predicate=conjunction(terms) if terms else None,
-            filter_text=self.filter if self.where is None else None,
+            filter_text=self.filter,
             zone=self.zone,
             execution="local",
             tuning=tuning,

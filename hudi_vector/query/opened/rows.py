@@ -23,6 +23,8 @@ from hudi_vector.table.model import Snapshot
 
 __all__ = ["count_rows", "read_rows"]
 
+_AT_ONCE = 1 << 16
+
 
 def read_rows(
     snapshot: Snapshot,
@@ -41,7 +43,7 @@ def read_rows(
     for access in plan.slices:
         reader = open_slice(access, plan.spec, keep=True)
         if isinstance(reader, MergedSlice):
-            parts += reader.passing(names)
+            parts += reader.tables(names, _AT_ONCE)
         else:
             assert isinstance(reader, (ParquetSlice, LanceSlice))
             parts.append(reader.rows(np.flatnonzero(reader.allowed(ScanCounts())), names))
@@ -60,7 +62,7 @@ def count_rows(
     for access in plan.slices:
         reader = open_slice(access, plan.spec, keep=True)
         if isinstance(reader, MergedSlice):
-            found += sum(part.num_rows for part in reader.passing([column]))
+            found += sum(part.num_rows for part in reader.tables([column], _AT_ONCE))
         else:
             assert isinstance(reader, (ParquetSlice, LanceSlice))
             found += int(reader.allowed(ScanCounts()).sum())

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector import options as settings
-from hudi_vector.arguments import as_text, as_vector, checked_names, known_arguments
+from hudi_vector.arguments import as_count, as_text, as_vector, checked_names, known_arguments
 from hudi_vector.errors import (
     DataFileError,
     HudiVectorError,
@@ -33,6 +33,7 @@ from hudi_vector.query.opened.external import external_indexes
 from hudi_vector.query.opened.frames import one_partition
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots, SnapshotSource
 from hudi_vector.query.opened.request import Asked, Found, as_queries, require_readable, spelled, vector_column
+from hudi_vector.query.opened.stream import row_reader, with_rows
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["SearchHits", "VectorTable", "hits_of", "open"]
 
 _PATH, _ROW, _DISTANCE, _QUERY = "file_path", "row_index", "_distance", "_hudi_query_index"
+_BATCH_ROWS, _MOST_ROWS = 8192, 100_000
 _REFS = pa.schema([pa.field(_PATH, pa.string()), pa.field(_ROW, pa.int64())])
 
 
@@ -129,11 +131,15 @@ class SearchHits(Shown):
         """
         yield f"{len(self)} {'row' if len(self) == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows to other libraries of Arrow, as a PyCapsule."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
     def __getitem__(self, key: Any) -> Any:
         return self.table[key]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__arrow_c_stream__":
+        if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.table, name)
 
@@ -223,13 +229,7 @@ class VectorTable:
 
     def __len__(self) -> int:
         """Return the number of rows, from the files' footers; log files are merged for it."""
-        snapshot = self._snapshot(self._as_of)
-        for gone in self._left_out(None):
-            snapshot = without_deleted(snapshot, gone)
-        dimension = vector_column(snapshot, self.column, self.name, 1).dimension
-        asked = self._asked(np.zeros((1, dimension)), 1, "l2", None, None, None, Tuning("exact"))
-        plan, counts = asked.plan(snapshot, ()), ScanCounts()
-        require_readable(plan)
+        plan, counts = self._plan_of_all(None), ScanCounts()
         for access in plan.slices:
             reader = open_slice(access, plan.spec, keep=True)
             if isinstance(reader, (ParquetSlice, LanceSlice)):
@@ -455,6 +455,122 @@ class VectorTable:
         if pairs:
             back[np.concatenate(list(places.values()))] = np.arange(len(pairs))
         return pa.concat_tables(parts).take(pa.array(back))
+
+    @known_arguments()
+    def to_reader(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002 - the name SQL gives it
+        batch_size: int = _BATCH_ROWS,
+    ) -> pa.RecordBatchReader:
+        """Stream the rows of the table to pandas, polars, DuckDB, or anything else that takes Arrow batches.
+
+        Files are read one after another while batches are taken, and a batch ahead, so that few batches are in memory
+        at once. The rows are those of the snapshot that searches see.
+
+        Args:
+            columns: The columns; by default, and for ``"*"``, all except Hudi's own, whose names begin with
+                ``_hoodie_``. Vectors are lists.
+            filter: A condition over the table's columns, as for `search`; files that it excludes are not read.
+            batch_size: The largest number of rows of a batch.
+
+        Returns:
+            The reader, to be read once. Rows have no particular order.
+
+        Raises:
+            InvalidArgumentError: An argument is not allowed.
+            UnsupportedTableError: A slice of the table can only be read by Spark.
+            DataFileError: A data file cannot be read; also while batches are taken, where Hudi's clean removed it.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     sum(batch.num_rows for batch in t.to_reader(["id", "title"], filter="price < 100"))
+            100
+        """
+        rows, wanted = as_count(batch_size, "batch_size") or _BATCH_ROWS, checked_names(columns)
+        plan = self._plan_of_all(filter)
+        return row_reader(plan, self._own_names(plan.snapshot, wanted), rows)
+
+    def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return the rows, each as a dictionary; `to_reader` has columns to choose, a filter, and no limit.
+
+        Args:
+            limit: The number of rows to return, of those that are read first; None for all rows of a table that has
+                at most 100,000.
+
+        Returns:
+            The rows, in no particular order.
+
+        Raises:
+            InvalidArgumentError: The limit is not allowed, or there is none and the table has more than 100,000 rows.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     len(t.rows(limit=3)), list(t.rows(limit=1)[0])
+            (3, ['id', 'title', 'price', 'country', 'embedding', 'image', 'words'])
+        """
+        found: list[dict[str, Any]] = self._first_rows(limit).to_pylist()
+        return found
+
+    def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
+        """Return the rows as a DataFrame of pandas; ``to_reader().read_pandas()`` has no limit.
+
+        Args:
+            limit: As for `rows`.
+
+        Returns:
+            The rows, in no particular order.
+
+        Raises:
+            InvalidArgumentError: As for `rows`.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.to_pandas().shape
+            (200, 7)
+        """
+        return self._first_rows(limit).to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows of `to_reader` to other libraries of Arrow, as a PyCapsule."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """Give the columns of `to_reader` to other libraries of Arrow, as a PyCapsule."""
+        snapshot = self._snapshot(self._as_of)
+        fields = [snapshot.schema.field(name) for name in self._own_names(snapshot, None)]
+        return pa.schema([(field.name, field.type) for field in fields]).__arrow_c_schema__()
+
+    def _first_rows(self, limit: Any) -> pa.Table:
+        most = as_count(limit, "limit")
+        found = with_rows(self.to_reader(), _MOST_ROWS + 1 if most is None else most)
+        if most is None and found.num_rows > _MOST_ROWS:
+            raise InvalidArgumentError(
+                f"'{self.name}' has more than {_MOST_ROWS:,} rows; give a limit, or read batches with to_reader"
+            )
+        return found
+
+    def _plan_of_all(self, text: Any) -> SearchPlan:
+        """Return a plan that reads all rows that pass a filter, without an index.
+
+        Raises UnsupportedTableError if only Spark can read one of its slices.
+        """
+        snapshot = self._snapshot(self._as_of)
+        for gone in self._left_out(None):
+            snapshot = without_deleted(snapshot, gone)
+        dimension = vector_column(snapshot, self.column, self.name, 1).dimension
+        asked = self._asked(np.zeros((1, dimension)), 1, "l2", text, None, None, Tuning("exact"))
+        plan = asked.plan(snapshot, ())
+        require_readable(plan)
+        return plan
+
+    def _own_names(self, snapshot: Snapshot, wanted: tuple[str, ...] | None) -> list[str]:
+        """Return the columns of a stream, as the table spells them; None and ``"*"`` are all but Hudi's own."""
+        if wanted == ():
+            raise InvalidArgumentError("columns is an empty list; name a column, or leave columns out")
+        own = [name for name in snapshot.schema.names if not name.startswith("_hoodie_")]
+        named = [name for one in wanted or ("*",) for name in (own if one == "*" else [one])]
+        return list(dict.fromkeys(spelled(name, snapshot.schema, self.name) for name in named))
 
     def to_spark(self, spark: SparkSession, hits: SearchHits | pa.Table) -> DataFrame:
         """Convert the rows found to a DataFrame of one partition, in their order.

@@ -137,16 +137,12 @@ class MergedSlice:
             raise DataFileError(f"rows of file group '{self._slice.file_id}' are no longer in its slice")
         return found
 
-    def passing(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield columns of the rows that pass the predicate, with or without a vector, in the table's types."""
+    def tables(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002 - hudi-rs cuts the rows
+        """Yield columns of all merged rows that pass the predicate, in no order, some thousand rows at a time."""
         spec = self._spec
-        for batch in self._stream([*names, *TIE_COLUMNS, *spec.filter_columns]):
-            rows = conform(batch, spec.fields(names))
-            if spec.predicate is not None:
-                filters = spec.filter_columns
-                table = conform(batch, spec.fields(filters)) if filters else pa.table({"": pa.nulls(batch.num_rows)})
-                rows = rows.filter(pa.array(evaluate(spec.predicate, table, spec.zone)))
-            yield rows
+        for batch in self._stream([*names, *spec.filter_columns]):
+            part = conform(batch, spec.fields(names))
+            yield part if spec.predicate is None else part.filter(pa.array(self._passing(batch)))
 
     def require_mergeable(self, names: Sequence[str]) -> None:
         """Merge the slice once, with the columns of the search and `names`, and discard the result.
@@ -193,21 +189,27 @@ class MergedSlice:
     def _scan(self, columns: tuple[SearchColumn, ...], counts: ScanCounts) -> Iterator[Together]:
         spec = self._spec
         self._ties = _Ties()
-        filters = spec.filter_columns
         done = 0
-        for batch in self._stream([*(column.name for column in columns), *self._carried, *filters]):
+        for batch in self._stream([*(column.name for column in columns), *self._carried, *spec.filter_columns]):
             positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
             done += batch.num_rows
             counts.rows += batch.num_rows
             self._ties.add(conform(batch, spec.fields(self._carried)))
             mask = None
             if spec.predicate is not None:
-                table = conform(batch, spec.fields(filters)) if filters else pa.table({"": pa.nulls(batch.num_rows)})
-                mask = evaluate(spec.predicate, table, spec.zone)
+                mask = self._passing(batch)
                 counts.filtered += int((~mask).sum())
             found = blocks_of(batch, columns, positions, mask, counts)
             if found is not None:
                 yield found
+
+    def _passing(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Return a mask of the rows of a batch that pass the predicate, which the specification must have."""
+        spec = self._spec
+        assert spec.predicate is not None
+        names = spec.filter_columns
+        table = conform(batch, spec.fields(names)) if names else pa.table({"": pa.nulls(batch.num_rows)})
+        return evaluate(spec.predicate, table, spec.zone)
 
     def _stream(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         from hudi import HudiFileGroupReader, HudiReadOptions

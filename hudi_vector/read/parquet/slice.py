@@ -190,6 +190,23 @@ class ParquetSlice:
         back[order] = np.arange(len(order))
         return pa.concat_tables(parts).take(pa.array(back))
 
+    def tables(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        """Yield columns of all rows that pass the predicate, in the order of the file, at most so many at a time."""
+        start, metadata = 0, self._data.metadata
+        for group in range(metadata.num_row_groups):
+            stop = start + metadata.row_group(group).num_rows
+            mask = self._passing(group, start, stop - start, ScanCounts()) if self.chooses else None
+            done, start = 0, stop
+            if mask is not None and not mask.any():
+                continue
+            for batch in self._parts(group, names, rows):
+                part = self._conformed(batch, names)
+                if mask is not None:
+                    part = part.filter(pa.array(mask[done : done + batch.num_rows]))
+                done += batch.num_rows
+                yield part
+        self.close()
+
     def vectors_at(
         self, positions: Ints, counts: ScanCounts, reads: RangeReads = _SUITED, pages: PageTable | None = None
     ) -> VectorBlock:
@@ -533,6 +550,16 @@ class ParquetSlice:
                 batch_size=rows, row_groups=[group], columns=held, use_threads=False
             )
 
+    def _parts(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch | pa.Table]:
+        """Yield columns of a row group as stored, without a cache; between the parts no room of other reads is held."""
+        held = [name for name in names if name in self._data.names and name not in self._constants]
+        stored = sum(self._data.column_bytes(group, name) for name in held)
+        if self.is_local or not held or stored > MAX_READ:
+            yield from self._batches(group, names, rows)
+            return
+        whole = self._data.columns(group, held)
+        yield from (whole.slice(start, rows) for start in range(0, whole.num_rows, rows))
+
     def _kept_column(self, group: int, name: str, most: int = _KEPT_COLUMN_BYTES) -> pa.ChunkedArray | None:
         """Return a whole column of a row group in the table's type, through the cache.
 
@@ -555,7 +582,7 @@ class ParquetSlice:
             self._cache.put(key, found, found.nbytes + 256)
         return found
 
-    def _conformed(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.Table:
+    def _conformed(self, batch: pa.RecordBatch | pa.Table, names: Sequence[str]) -> pa.Table:
         """Return the columns of a batch in the table's types, including the constant ones."""
         table = conform(batch, self._spec.fields(names))
         for index, name in enumerate(names):

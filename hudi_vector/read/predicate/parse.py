@@ -113,7 +113,11 @@ class _Parser:
             if self._accept_word(word):
                 found = rule(self._node(left))
                 return Not(found) if negated else found
-        return self._refuse("IN, BETWEEN or LIKE") if negated else left
+        if negated:
+            self._refuse("IN, BETWEEN or LIKE")
+        if self._peek().kind == "name" and not self._peek().is_word("AND", "OR"):
+            self._refuse("a comparison, IS, IN, BETWEEN, LIKE, AND or OR")
+        return left
 
     def _comparison(self, left: Predicate | Constant) -> Predicate:
         op = _OPERATORS[self._take().text]

@@ -299,7 +299,7 @@ def describe(
     table: str | os.PathLike[str] | None = None,
     column: str | None = None,
     **place: Unpack[IndexSource],
-) -> list[IndexDescription]:
+) -> Listed[IndexDescription]:
     """List the indexes of a table, and how much of its newest snapshot they cover.
 
     Args:
@@ -334,7 +334,7 @@ def drop(
     kind: str | None = None,
     metric: str | None = None,
     **place: Unpack[IndexSource],
-) -> list[IndexDescription]:
+) -> Listed[IndexDescription]:
     """Remove indexes of a column; searches then scan the table's files.
 
     Args:

@@ -198,7 +198,7 @@ def verify(
     kind: str | None = None,
     metric: str | None = None,
     **place: Unpack[IndexSource],
-) -> list[IndexProblem]:
+) -> Listed[IndexProblem]:
     """Read every file of an index, and compare the base files with what the index was made of.
 
     Segments of base files that Hudi has cleaned are ignored.
