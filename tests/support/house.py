@@ -121,6 +121,8 @@ blobs.containers            blobs    blobs container_formats errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
 blobs.reading               blobs    arguments blobs blobs.uploads errors read read.logs read.parquet schema storage
                                      table
+blobs.samples           blobs    arguments blobs blobs.reading errors read read.logs read.parquet read.predicate
+                                 schema storage table
 blobs.counts                blobs    blobs blobs.reading blobs.uploads errors storage
 blobs.copies                blobs    blobs blobs.containers blobs.reading blobs.uploads errors storage
 blobs.storing               blobs    blobs blobs.containers blobs.uploads errors storage
@@ -160,6 +162,7 @@ table_services.maintenance  both     arguments blobs errors events options shown
                                      table_services.vector_index
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
+integrations                both     arguments blobs.samples errors table workers
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
 sessions                    both     arguments errors jars quiet spark.catalyst sql
 command                     both     blobs errors index.kinds jars kernels.metrics metrics options progress query
