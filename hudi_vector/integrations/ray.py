@@ -42,7 +42,7 @@ class HudiDatasource(Datasource):  # type: ignore[misc]
         filter: A condition on plain columns, in the language of `hudi_vector.search`; other rows are left out.
         as_of: An instant of the timeline, or a timestamp; by default now.
         block_rows: The largest number of rows of a block.
-        memory_budget: The number of bytes of blobs in a block; a larger blob is a block of its own.
+        memory_budget: The number of bytes of blobs in a block; a larger blob is a separate block.
         on_error: ``"raise"``, or ``"null"`` for NULL in place of bytes that cannot be read.
         storage_options: Hadoop's storage settings (``fs.s3a.endpoint`` …), which travel to the tasks.
         zone: The zone of timestamps without one, in `filter` and `as_of`; by default UTC.

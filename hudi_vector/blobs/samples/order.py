@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 DEFAULT_BLOCK = 8
-"""How many neighbouring rows stay together when rows are shuffled, unless the caller gives another number."""
+"""The number of neighbouring rows that stay together when rows are shuffled, unless the caller gives another one."""
 
 
 @dataclass(frozen=True)
