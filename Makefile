@@ -18,7 +18,7 @@ HISTORIES_two  := tests/integration/test_clean_histories.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: api diagrams hooks notebooks release-check report-test setup-demo test-quick wheel
+.PHONY: api diagrams hooks notebooks release-check report-test setup-demo test-quick torch-test types wheel
 .PHONY: help setup demo test test-vectors test-blobs docs-test test-pythons soak lint format bench docs clean
 
 help: ## List the targets
@@ -68,6 +68,9 @@ report-test: setup ## Look at the maintenance report in Chromium, installed wher
 	$(BIN)/python tests/support/report_page.py docs/pictures
 	$(BIN)/python -m pytest tests/unit/test_maintenance_page.py
 
+torch-test: $(VENV)/spark.jsa ## Install PyTorch (3 GB) in .venv-torch, run the tests and examples that need it, and write tests/torch.json
+	$(BIN)/python tests/support/torch_run.py
+
 test-pythons: ## Install the plain package in fresh environments and try it, under each of PYTHONS="3.10 3.11 3.12 3.13"
 	$(PYTHON) tests/smoke/pythons.py $(PYTHONS)
 
@@ -80,6 +83,8 @@ lint: setup ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/fixtures/users_script.py
+
+types: setup ## Check by pyright, too, the types of a script that uses the whole public interface; npm gives what it runs
 	$(BIN)/pyright tests/fixtures/users_script.py
 
 format: setup ## Rewrite the code in the project's style
@@ -114,6 +119,6 @@ release-check: setup ## The same, and whether version, changelog and commit are 
 	$(BIN)/python tests/smoke/release.py
 
 clean: ## Remove everything the other targets made
-	rm -rf $(VENV) *.egg-info build dist *-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) .venv-torch *.egg-info build dist *-output .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

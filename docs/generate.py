@@ -230,6 +230,24 @@ def blobs_singles(run: Run) -> str:
     return _rows(["ms", *sizes], rows)
 
 
+def training(run: Run) -> str:
+    """Batches a second of whole epochs, and what it takes to find the rows."""
+    found = run["found"]
+    batches = found["rows"] / 64
+    ways = ["containers", "inline", "files"]
+    rows = []
+    for state, orders in found["seconds"].items():
+        for order, times in orders.items():
+            rates = [_spread([batches / seconds for seconds in times[way]]) for way in ways]
+            rows.append([f"{state}: {order}", *rates, _ratio(times["files"], times["containers"])])
+    named = ["batches/s", "containers", "INLINE", "files", "files' time / containers' time"]
+    costs = "; ".join(
+        f"{way} {1000 * cost['seconds']:,.0f} ms, {cost['bytes'] / found['rows']:,.0f} bytes a row"
+        for way, cost in found["planning"].items()
+    )
+    return _rows(named, rows) + f"\n\nTo find the rows, or to list the folder, and what a spawned worker gets: {costs}."
+
+
 def services_scans(run: Run) -> str:
     """References for each second and core."""
     rows = ([form, _spread(rate)] for form, rate in run["rates"].items())
@@ -442,6 +460,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         blobs_writing,
         blobs_reading,
         blobs_singles,
+        training,
         services_scans,
         services_marks,
         compaction,

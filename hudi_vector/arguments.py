@@ -87,7 +87,8 @@ def refuse_unknown(function: Callable[..., Any], given: Iterable[str]) -> None:
             here = _ELSEWHERE.get(name)
             hint = f"it is '{here}' here" if here in known else did_you_mean(name, known)
             hint = hint or "its arguments are " + ", ".join(sorted(known - {"self"}))
-            raise InvalidTypeError(f"{function.__name__} has no argument '{name}'; {hint}")
+            called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]  # a class by its name
+            raise InvalidTypeError(f"{called} has no argument '{name}'; {hint}")
 
 
 def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:

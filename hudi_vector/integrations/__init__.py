@@ -1,1 +1,1 @@
-"""Stores of LangChain, Haystack and LlamaIndex over Hudi tables, and the table of documents under them."""
+"""Doors to other libraries, each in a module that needs its library and is imported by name."""

@@ -617,6 +617,10 @@ def _opened(root: str, options: StorageOptions) -> Storage:
     return Storage(_through_fsspec(scheme, **(gcs_arguments(options) if scheme == "gs" else {})), f"{scheme}://")
 
 
+# A process that was forked has none of its parent's connections, nor the threads that serve them.
+os.register_at_fork(after_in_child=_opened.cache_clear)
+
+
 def _hdfs(root: str, options: StorageOptions) -> pafs.FileSystem:
     try:
         from hdfs_native.fsspec import HdfsFileSystem

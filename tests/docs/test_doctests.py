@@ -24,6 +24,10 @@ FOLDER = re.compile(r"(?<=[\"'/])/(?:tables(?=/(?:products|photos|albums|things|
 """Folders of examples that read or write; other paths in examples are text."""
 
 
+WITH_TORCH = PACKAGE / "integrations" / "torch.py"
+"""PyTorch is not among what tests install; `make torch-test` runs the examples of this file."""
+
+
 def module_name(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
@@ -75,6 +79,8 @@ class Checker(doctest.OutputChecker):
 
 def run(path: Path, names: dict[str, object], folder: str | None = None) -> None:
     """Run the examples of a file; the report of those that fail is the message."""
+    if path == WITH_TORCH:
+        pytest.importorskip("torch", reason="PyPI's torch for Linux brings 3 GB of CUDA; `make torch-test` runs this")
     module = importlib.import_module(module_name(path))
     report: list[str] = []
     for test in examples(module):
@@ -125,5 +131,7 @@ def test_no_example_is_hidden_or_left_out():
     for path in FILES:
         text = path.read_text(encoding="utf-8")
         assert "+SKIP" not in text, path
+        if path == WITH_TORCH and importlib.util.find_spec("torch") is None:
+            continue
         found = sum(len(test.examples) for test in examples(importlib.import_module(module_name(path))))
         assert found == len(re.findall(r"^\s*>>> ", text, re.MULTILINE)), path

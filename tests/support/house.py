@@ -129,6 +129,8 @@ blobs.containers            blobs    blobs container_formats errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
 blobs.reading               blobs    arguments blobs blobs.uploads errors read read.logs read.parquet schema storage
                                      table
+blobs.samples           blobs    arguments blobs blobs.reading errors read read.logs read.parquet read.predicate
+                                 schema storage table
 blobs.counts                blobs    blobs blobs.reading blobs.uploads errors storage
 blobs.copies                blobs    blobs blobs.containers blobs.reading blobs.uploads errors storage
 blobs.storing               blobs    blobs blobs.containers blobs.uploads errors storage
@@ -168,9 +170,9 @@ table_services.maintenance  both     arguments blobs errors events options shown
                                      table_services.vector_index
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
+integrations                both     arguments blobs.samples errors index kernels.metrics options query query.opened
+                                     read.predicate schema sessions storage table workers writing
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
-integrations                vectors  arguments errors index kernels.metrics options query query.opened read.predicate schema
-                                     sessions storage table writing
 sessions                    both     arguments errors jars quiet spark.catalyst sql
 command                     both     blobs errors index.kinds jars kernels.metrics metrics options progress query
                                      query.opened read schema spark.catalyst storage table table_services

@@ -136,6 +136,16 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"seconds": {"ten of 20 rows": {"native": [0.5]}, "ten of 90 rows": {"native": [0.25]}}},
         ["| ms | ten of 20 rows | ten of 90 rows |", "| native | 500 (500–500) | 250 (250–250) |"],
     ),
+    "training": (
+        {
+            "found": {
+                "rows": 640,
+                "seconds": {"disk": {"table": {"containers": [2.0], "inline": [5.0], "files": [10.0]}}},
+                "planning": {"containers": {"seconds": 0.25, "bytes": 6400.0}},
+            }
+        },
+        ["| disk: table | 5 (5–5) | 2 (2–2) | 1 (1–1) | 5.0× |", "containers 250 ms, 10 bytes a row."],
+    ),
     "services_scans": (
         {"rates": {"base files": {"median": 1e6, "least": 9e5, "largest": 1.1e6}}},
         ["| base files | 1,000,000 (900,000–1,100,000) |"],

@@ -6,6 +6,7 @@ together are seen together on a busy machine.
 
 from __future__ import annotations
 
+import multiprocessing
 import random
 import time
 from collections.abc import Iterator
@@ -19,12 +20,14 @@ import pytest
 from support.blob_states import DAY, BlobTable, blob, write_id
 from support.lake import upload
 from support.loaded import module
+from support.samples import photos
 
 from hudi_vector.blobs.copies.copying import RANGES, Copier
 from hudi_vector.blobs.names import STAGING, new_write_id
 from hudi_vector.blobs.reading.by_key import find_blobs
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.rows import blob_rows
+from hudi_vector.blobs.samples.plan import make_plan
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan, BlobWriter, TaskAttempt
 from hudi_vector.blobs.struct import BlobColumns
@@ -423,3 +426,18 @@ def test_what_a_store_refuses_is_asked_again(store: Any, tmp_path: Path, fault: 
         read = fetched(store, [(f"s3a://lake/containers/{number}", at * SIZE, SIZE) for number, at in places])
     assert (found.kept, found.doubts) == (expected.kept, ())
     assert read == [CONTENT[number][at * SIZE : (at + 1) * SIZE] for number, at in places]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_read_samples_with_clients_of_their_own(store: Any, tmp_path: Path, method: str) -> None:
+    """Their parent has read from the store before: its connections and threads are not those of its children."""
+    made = photos(tmp_path)
+    upload(store, made.table.path, f"photos-{method}")
+    plan = make_plan(f"s3a://lake/photos-{method}", columns=["id"], storage_options=store.settings)
+    index = plan.index()
+    everything = list(range(len(index)))
+    expected = index.read(everything)
+    assert dict(zip(expected["id"], expected["img"], strict=True)) == made.rows
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map_async(index.read, [everything] * 4, chunksize=1).get(120) == [expected] * 4
+    assert index.read(everything) == expected

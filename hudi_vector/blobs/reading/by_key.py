@@ -24,7 +24,7 @@ from hudi_vector.schema import BLOB, HUDI_TYPE
 from hudi_vector.storage import scheme_of
 from hudi_vector.table.model import FileSlice, Snapshot
 
-__all__ = ["KeyedBlobs", "blob_paths", "find_blobs", "why_not_direct"]
+__all__ = ["KeyedBlobs", "blob_paths", "find_blobs", "value_within", "why_not_direct", "why_unmergeable"]
 
 _KEY, _SEQNO = "_hoodie_record_key", "_hoodie_commit_seqno"
 _BLOCKS_ARE_COMPLETE = 8
@@ -106,7 +106,7 @@ class _Lookup:
         options, names = self.snapshot.source.options, merged_columns(self.snapshot)
         logs = log_versions(file_slice, self.record_keys, names, options) if file_slice.log_files else None
         if logs is not None:
-            reason = _why_unmergeable(self.snapshot, file_slice)
+            reason = why_unmergeable(self.snapshot, file_slice)
             if reason is not None:
                 raise UnmergeableError(reason)
         if file_slice.base_file is None:
@@ -141,7 +141,7 @@ class _Lookup:
         of_logs = [logs.rows[each] for each in valid if each in logs.rows]
         fields = self.snapshot.config.record_key_fields
         keyed = pa.table({name: pa.array([str(row[name]) for row in of_logs], pa.string()) for name in fields})
-        blobs = blob_rows([_within(row, self.path) for row in of_logs])
+        blobs = blob_rows([value_within(row, self.path) for row in of_logs])
         taken = self._found(file_slice, base.take(pa.array(mine, pa.int64())), self._structs(data, rows[mine]))
         return KeyedBlobs.together([taken, self._found(file_slice, keyed, blobs)])
 
@@ -166,7 +166,7 @@ def _record_keys(snapshot: Snapshot, keys: Iterable[tuple[str, ...]]) -> Iterabl
             yield key[0]
 
 
-def _why_unmergeable(snapshot: Snapshot, file_slice: FileSlice) -> str | None:
+def why_unmergeable(snapshot: Snapshot, file_slice: FileSlice) -> str | None:
     """Return why only Spark can merge the log files of a slice, or None."""
     if file_slice.base_file is None:
         return "log files without a base file change one of the rows"
@@ -188,7 +188,7 @@ def _blob_paths(field: pa.Field, above: tuple[str, ...]) -> Iterable[tuple[str, 
             yield from _blob_paths(field.type.field(number), path)
 
 
-def _within(row: Mapping[str, Any], path: Sequence[str]) -> Any:
+def value_within(row: Mapping[str, Any], path: Sequence[str]) -> Any:
     """Return the value at a path in a row, None within NULL and for a column that the row does not have."""
     value: Any = row
     for name in path:

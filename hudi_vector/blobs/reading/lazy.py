@@ -22,7 +22,7 @@ from hudi_vector.blobs.reading.places import places_of
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns, as_flags
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
 
-__all__ = ["LAZY_TYPE", "LazyColumns", "lazy_pieces"]
+__all__ = ["LAZY_TYPE", "LazyColumns", "fetch_lazy", "lazy_pieces", "lazy_sizes"]
 
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -108,21 +108,26 @@ def lazy_pieces(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, bu
     files = fetcher.files()
     places = places_of(fetcher, columns.blobs(), Part(), files)
     columns = replace(columns, path=places.others(columns.path))
-    sizes = np.where(columns.in_pages, columns.sizes, _sizes(fetcher, columns, bases, files))
-    for start, stop in cut(sizes, budget):
-        values = _fetched(fetcher, columns.slice(start, stop), bases, files)
+    for start, stop in cut(lazy_sizes(fetcher, columns, bases, files), budget):
+        values = fetch_lazy(fetcher, columns.slice(start, stop), bases, files)
         yield places.slice(start, stop).piece(values)
 
 
-def _sizes(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, files: BlobFiles) -> Ints:
+def lazy_sizes(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, files: BlobFiles) -> Ints:
+    """Return how many bytes each reference will need, shape (n,); only references without length are looked up.
+
+    Raises errors as `lazy_pieces` does.
+    """
     try:
-        return fetcher.sizes(columns.blobs(), files=files)
+        sizes = fetcher.sizes(columns.blobs(), files=files)
     except BlobReadError:
         bases.require(_base_paths(columns))
         raise
+    return np.where(columns.in_pages, columns.sizes, sizes)
 
 
-def _fetched(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, files: BlobFiles) -> pa.BinaryArray:
+def fetch_lazy(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, files: BlobFiles) -> pa.BinaryArray:
+    """Return the bytes of all references, planned together; raise errors as `lazy_pieces` does."""
     blobs = columns.blobs()
     if columns.in_pages.any():
         data = pa.array(_from_pages(fetcher, columns, bases), pa.binary())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ class LazyScan:
     """The instructions for the scan of base files; picklable, as executors get them.
 
     Args:
-        column: The BLOB column's dotted path.
+        column: The BLOB column's dotted path; empty if none is to be read.
         schema: The columns to return, with `hudi_vector.blobs.reading.lazy.LAZY_TYPE` in place of the BLOB; VECTOR
             columns are marked by their field metadata.
         options: Hadoop's storage settings.
@@ -67,7 +67,7 @@ class LazyScan:
         # A file that was written before the column was added has no bytes to refer to.
         name = next((found for found in blobs if found.lower() == self.column.lower()), None)
         values = None if name is None else blob_column(source, metadata, name, file.uri)
-        leaves = [path for path in _leaves(metadata) if path != f"{name}.data"]
+        leaves = [path for path in _leaves(metadata) if path != f"{name}.data" and self._is_wanted(path)]
         row = 0
         for group in range(metadata.num_row_groups):
             located = None if values is None else values.locate(group)
@@ -82,6 +82,14 @@ class LazyScan:
                     rows = replace_column(batch, name, partial(_references, part, file.uri, place, row), file.uri, {})
                 row += batch.num_rows
                 yield from conform(rows, list(self.schema)).combine_chunks().to_batches()
+
+    def _is_wanted(self, leaf: str) -> bool:
+        """Return True if a leaf of a file belongs to one of the columns; for names with dots, perhaps to another."""
+        return any(leaf.lower() == name or leaf.lower().startswith(f"{name}.") for name in self._names)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name.lower() for name in self.schema.names)
 
 
 def _references(located: Located, uri: str, place: str, first_row: int, blobs: pa.StructArray) -> pa.StructArray:

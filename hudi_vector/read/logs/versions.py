@@ -75,9 +75,11 @@ def merged_columns(snapshot: Snapshot) -> frozenset[str]:
 
 
 def log_versions(
-    file_slice: FileSlice, keys: Collection[str], names: Collection[str], options: StorageOptions
+    file_slice: FileSlice, keys: Collection[str] | None, names: Collection[str], options: StorageOptions
 ) -> LogVersions | None:
     """Read the rows of the keys in the log files of a slice; None if no log file changes or deletes one of them.
+
+    `keys` is None for all rows.
 
     `names` are the columns that decide a merge. Raises DataFileError if a log file is missing or cannot be read, and
     UnmergeableError if it holds rows with only some of their columns.
@@ -88,7 +90,7 @@ def log_versions(
         parts = []
         with reading(log.uri), open_storage(log.uri, options).open(log.uri, mapped=False) as source:
             for block in read_blocks(source):
-                reduced = _reduced(block, frozenset(keys), names, rows)
+                reduced = _reduced(block, None if keys is None else frozenset(keys), names, rows)
                 if reduced is not None:
                     is_touched |= block.kind != COMMAND
                     parts.append(_framed(*reduced))
@@ -134,7 +136,7 @@ def _merged(folder: str, paths: list[str], file_id: str) -> Iterator[Version]:
 
 
 def _reduced(
-    block: LogBlock, keys: frozenset[str], names: Collection[str], found: dict[Version, Mapping[str, Any]]
+    block: LogBlock, keys: frozenset[str] | None, names: Collection[str], found: dict[Version, Mapping[str, Any]]
 ) -> tuple[int, Mapping[int, bytes], bytes] | None:
     """Return type, header and content of a block reduced to rows of the keys, None if it has none; add to `found`."""
     if block.kind == TORN:
@@ -142,7 +144,7 @@ def _reduced(
     if block.kind == COMMAND:
         return COMMAND, block.header, bytes(block.content)
     if block.kind == DELETE:
-        is_one = not keys.isdisjoint(keys_of_block(block))
+        is_one = keys is None or not keys.isdisjoint(keys_of_block(block))
         return (DELETE, block.header, bytes(block.content)) if is_one else None
     if _PARTIAL in block.header:
         raise UnmergeableError("a log file holds rows with only some of their columns")
@@ -150,7 +152,7 @@ def _reduced(
         raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")
     schema = json.loads(block.header[SCHEMA])
     try:
-        rows = [row for row in _rows(block, schema, keys) if row[_KEY] in keys]
+        rows = [row for row in _rows(block, schema, keys) if keys is None or row[_KEY] in keys]
         found.update({(row[_KEY], row[_SEQNO]): row for row in rows})
         narrow = {**schema, "fields": [field for field in schema["fields"] if field["name"] in names]}
         content = _encoded(rows, narrow)
@@ -159,19 +161,19 @@ def _reduced(
     return (AVRO_DATA, {**block.header, SCHEMA: json.dumps(narrow).encode()}, content) if rows else None
 
 
-def _rows(block: LogBlock, schema: dict[str, Any], keys: Collection[str]) -> list[dict[str, Any]]:
+def _rows(block: LogBlock, schema: dict[str, Any], keys: Collection[str] | None) -> list[dict[str, Any]]:
     """Return the decoded rows of the keys, and maybe a few others, of a data block."""
     if block.kind == PARQUET_DATA:
         table = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)), page_checksum_verification=True).read()
-        held: list[dict[str, Any]] = table.filter(
-            pc.is_in(table[_KEY].cast(pa.string()), value_set=pa.array(keys, pa.string()))
-        ).to_pylist()
+        if keys is not None:
+            table = table.filter(pc.is_in(table[_KEY].cast(pa.string()), value_set=pa.array(keys, pa.string())))
+        held: list[dict[str, Any]] = table.to_pylist()
         return held
     named = with_full_names(schema)
     require_finite(named)
-    parsed, texts = fastavro.parse_schema(named), [key.encode() for key in keys]
+    parsed, texts = fastavro.parse_schema(named), None if keys is None else [key.encode() for key in keys]
     likely = (bytes(row) for row in rows_of_block(block))
-    return [_decoded(parsed, row) for row in likely if any(text in row for text in texts)]
+    return [_decoded(parsed, row) for row in likely if texts is None or any(text in row for text in texts)]
 
 
 def _decoded(schema: Any, row: bytes) -> dict[str, Any]:
@@ -180,12 +182,12 @@ def _decoded(schema: Any, row: bytes) -> dict[str, Any]:
 
 
 def _encoded(rows: list[dict[str, Any]], schema: dict[str, Any]) -> bytes:
-    parsed, content = fastavro.parse_schema(schema), struct.pack(">ii", 3, len(rows))
+    parsed, parts = fastavro.parse_schema(schema), [struct.pack(">ii", 3, len(rows))]
     for row in rows:
         sink = io.BytesIO()
         fastavro.schemaless_writer(sink, parsed, {field["name"]: row.get(field["name"]) for field in schema["fields"]})
-        content += struct.pack(">i", len(sink.getvalue())) + sink.getvalue()
-    return content
+        parts += [struct.pack(">i", len(sink.getvalue())), sink.getvalue()]
+    return b"".join(parts)
 
 
 def _framed(kind: int, header: Mapping[int, bytes], content: bytes) -> bytes:
