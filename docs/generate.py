@@ -30,7 +30,7 @@ A key that begins with `hoodie.vector.`, `hoodie.blob.` or `hoodie.storage.blob.
 Hudi's own is misspelt. It is an error that names the nearest right one, wherever it is given: in the session, at the
 next search, write or service; in `options` of `hv.write`, `hv.blobs.prepare` and `hv.open`; as `--conf`
 of the command, before Spark starts. No setting is read from the properties of a table: a write warns of those that
-look like one.
+look like one. `hoodie.vector.searched.columns`, which `hv.vectors` writes there, is no setting.
 
 """
 _REGION = re.compile(r"(<!-- of benchmarks/results/(\S+)\.json: (\w+) -->\n)(.*?)(<!-- until here -->\n)", re.DOTALL)

@@ -2,7 +2,7 @@
 
 Start with ``session``, or with ``configure`` and ``register`` for a session of your own; then use ``write`` and
 ``search``. ``hv.blobs``, ``hv.index``,
-``hv.metrics`` and ``hv.table_services`` hold further functions, and ``hv.errors`` all errors.
+``hv.metrics``, ``hv.table_services`` and ``hv.vectors`` hold further functions, and ``hv.errors`` all errors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_vector.version import __version__
 
 if TYPE_CHECKING:
-    from hudi_vector import blobs, errors, index, metrics, table_services
+    from hudi_vector import blobs, errors, index, metrics, table_services, vectors
     from hudi_vector.errors import HudiVectorError
     from hudi_vector.query.explain import explain
     from hudi_vector.query.opened.vector_table import open  # noqa: A004 - hv.open
@@ -104,6 +104,7 @@ __all__ = [
     "try_read_blob",
     "vector_field",
     "vector_search",
+    "vectors",
     "watch_search",
     "write",
 ]
@@ -122,5 +123,5 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-for _room in ("blobs", "errors", "index", "metrics", "table_services"):
+for _room in ("blobs", "errors", "index", "metrics", "table_services", "vectors"):
     import_module(f"hudi_vector.{_room}")  # makes hv.blobs and the other subpackages attributes

@@ -72,6 +72,7 @@ __all__ = [
     "MODE",
     "RECALL_TARGET",
     "SEARCH",
+    "SEARCHED_COLUMNS",
     "TIMEOUT",
     "VERIFY_BLOBS",
     "Option",
@@ -744,6 +745,9 @@ ALL: tuple[Option[int] | Option[str], ...] = (
 PREFIXES = ("hoodie.vector.", "hoodie.blob.", "hoodie.storage.blob.")
 """The prefixes of this package's keys. An unknown key with one of them is misspelt, and is always refused."""
 
+SEARCHED_COLUMNS = "hoodie.vector.searched.columns"
+"""The property of a table, written by ``hv.vectors``, that says which column is searched where none is named."""
+
 # Keys of Hudi 1.2 under these prefixes; the last one is written into the footers of its Parquet files.
 _HUDIS = ("hoodie.blob.batching.lookahead.size", "hoodie.blob.batching.max.gap.bytes", "hoodie.vector.columns")
 _KNOWN = frozenset(option.key for option in ALL) | frozenset(_HUDIS)
@@ -760,7 +764,9 @@ def unknown_key(key: str, *, any_case: bool = False) -> str | None:
 
 def without_effect(properties: Iterable[str]) -> list[str]:
     """Return a sentence for each property of a table that is named like a setting of this package, without effect."""
-    found = sorted(key for key in properties if key.lower().startswith(PREFIXES) and key not in _HUDIS)
+    found = sorted(
+        key for key in properties if key.lower().startswith(PREFIXES) and key not in (*_HUDIS, SEARCHED_COLUMNS)
+    )
     return [
         f"'{key}' has no effect as a property of a table; set it in the session"
         + (f" ({wrong})" if (wrong := unknown_key(key)) else "")

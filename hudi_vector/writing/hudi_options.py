@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODEC",
+    "DROP_COLUMNS",
     "DUPLICATES",
     "OURS",
     "SESSION_KEYS",
@@ -29,6 +30,7 @@ CODEC = "hoodie.parquet.compression.codec"
 DUPLICATES = "hoodie.datasource.insert.dup.policy"
 COMBINE = "hoodie.combine.before.insert"
 NULL_FOR_MISSING = "hoodie.write.set.null.for.missing.columns"
+DROP_COLUMNS = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 _DROP_DUPLICATES = "hoodie.datasource.write.insert.drop.duplicates"
 _INDEX = "hoodie.index.type"
 

@@ -40,6 +40,7 @@ from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
 from hudi_vector.writing.findings import Findings, inspect_rows, refuse_duplicates, refuse_invalid
 from hudi_vector.writing.hudi_options import (
+    DROP_COLUMNS,
     DUPLICATES,
     SESSION_KEYS,
     Settings,
@@ -291,7 +292,8 @@ def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
     _require_named_columns(df, request, layout)
     deletes = request.operation == "delete"
     if not deletes:
-        _require_table_columns(df, target, settings)
+        drops = request.options.get(DROP_COLUMNS, "").lower() == "true"
+        _require_table_columns(df, target, settings.nulls_for_missing or drops)
     columns = [] if deletes else _vector_columns(df, request, target, policy)
     blobs = () if deletes else plan_blobs(df, request.table, existing, request.blobs, request.options)
     in_table = existing.vectors if existing else {}
@@ -453,8 +455,8 @@ def _require_named_columns(df: DataFrame, request: WriteRequest, layout: Layout)
             raise UnknownColumnError.of(name, df.columns, _FRAME)
 
 
-def _require_table_columns(df: DataFrame, target: Target, settings: Settings) -> None:
-    if target.existing is None or settings.nulls_for_missing:
+def _require_table_columns(df: DataFrame, target: Target, may_lack: bool) -> None:
+    if target.existing is None or may_lack:
         return
     vectors = target.existing.vectors
     for field in target.existing.schema.fields:

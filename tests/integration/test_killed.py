@@ -29,7 +29,7 @@ EVENTS = 6
 EVERY = 4
 BESIDE = (".events", ".found", ".checkpoint")
 # How many steps the jobs have; where the package needs fewer the test says so, and the number is to be lowered.
-STEPS = {"write": 31, "clean": 60, "compact": 49, "cluster": 92, "index": 16, "stream": 49}
+STEPS = {"write": 31, "clean": 60, "compact": 49, "cluster": 92, "index": 16, "stream": 49, "backfill": 15}
 
 State = dict[int, tuple[Any, ...]]
 
@@ -164,6 +164,12 @@ def ended_index(table: Table) -> None:
     assert all(hits.values()), hits
 
 
+def ended_backfill(table: Table) -> None:
+    """Every row has the vector that the new model makes of it."""
+    rows = table.spark.read.format("hudi").load(str(table.path)).select("id", "ts", "new").collect()
+    assert {row["id"]: row["new"] for row in rows} == {i: killed.model(i, row[0]) for i, row in table.model.items()}
+
+
 def ended_stream(table: Table) -> None:
     """Every event was answered once, by the rows that are nearest to it."""
     rows = table.spark.read.parquet(f"{table.path}.found").collect()
@@ -202,6 +208,7 @@ ENDED: dict[str, Callable[[Table], None]] = {
     "cluster": ended_cluster,
     "index": ended_index,
     "stream": ended_stream,
+    "backfill": ended_backfill,
 }
 UPKEEP = {
     "write": "clean_blobs",

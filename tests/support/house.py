@@ -68,7 +68,7 @@ kernels                     ground   errors kernels.metrics
 kernels.metrics             ground   errors kernels
 storage                     ground   errors options storage.credentials
 storage.credentials         ground   errors storage
-table                       ground   errors schema storage
+table                       ground   errors options schema storage
 read                        ground   errors kernels read.parquet read.predicate schema storage table
 read.parquet                ground   errors kernels options read read.predicate storage table
 read.predicate              ground   errors schema
@@ -168,6 +168,9 @@ table_services.maintenance  both     arguments blobs errors events options shown
                                      table_services table_services.cleaning table_services.clustering
                                      table_services.compaction table_services.plans table_services.trash
                                      table_services.vector_index
+vectors                     both     arguments errors events progress query.opened read.logs schema shown spark.blobs
+                                     spark.catalyst spark.search storage table table_services table_services.retention
+                                     table_services.vector_index writing writing.rewriting
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
 integrations                both     arguments blobs.samples errors index kernels.metrics options query query.opened

@@ -105,8 +105,22 @@ def stream(spark: SparkSession, table: str) -> None:
     assert query.exception() is None
 
 
+def model(number: int, ts: int) -> list[float]:
+    """What a new model makes of a version of a row."""
+    return [float(ts), float(number)]
+
+
+def backfill(spark: SparkSession, table: str) -> None:
+    """A new column gets its vectors, by a commit for each file group."""
+    hv.vectors.add_column(spark, table, "new", 2, options=QUICK)
+    hv.vectors.backfill(
+        spark, table, "new", lambda rows: [model(number, ts) for number, ts in zip(rows["id"], rows["ts"], strict=True)],
+        source=["id", "ts"], batch_rows=1, options=QUICK,
+    )  # fmt: skip
+
+
 JOBS: dict[str, Callable[[SparkSession, str], None]] = {
-    job.__name__: job for job in (write, clean, compact, cluster, index, stream)
+    job.__name__: job for job in (write, clean, compact, cluster, index, stream, backfill)
 }
 
 

@@ -33,6 +33,7 @@ _ROOMS = {
     "blobs": hv.blobs,
     "index": hv.index,
     "metrics": hv.metrics,
+    "vectors": hv.vectors,
     "table_services": hv.table_services,
 }
 _STORES = ("haystack", "langchain", "llama_index")

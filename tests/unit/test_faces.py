@@ -20,7 +20,7 @@ from hudi_vector.spark.search import api
 from hudi_vector.writing import writer
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("blobs", "index", "metrics", "table_services")
+ROOMS = ("blobs", "index", "metrics", "table_services", "vectors")
 
 
 @pytest.mark.parametrize(("name", "function"), [("search", api.search), ("write", writer.write)])
@@ -55,7 +55,8 @@ def test_a_room_shows_its_public_functions_alone(name: str) -> None:
 
 def test_a_fresh_process_completes_the_names_of_rooms() -> None:
     code = (
-        "import hudi_vector as hv; print([dir(room) for room in (hv.blobs, hv.index, hv.metrics, hv.table_services)])"
+        "import hudi_vector as hv; rooms = (hv.blobs, hv.index, hv.metrics, hv.table_services, hv.vectors)\n"
+        "print([dir(room) for room in rooms])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert ast.literal_eval(ran.stdout) == [sorted(getattr(hv, room).__all__) for room in ROOMS]

@@ -25,7 +25,7 @@ SPARK_ROOMS = ("spark", "sql", "writing", "streaming")
 BARE_ROOMS = frozenset({"sql", "blobs", "table_services"})
 
 # Rooms that users know: their public functions may live elsewhere.
-ROOMS_WITH_A_FACE = ("blobs", "index", "metrics", "table_services")
+ROOMS_WITH_A_FACE = ("blobs", "index", "metrics", "table_services", "vectors")
 
 # Words that a reader has to read twice, and first words that are no verb. `CONTRIBUTING.md` says how docstrings begin.
 _WORDS = "beside|anew|told|stands|nobody|sooner|of its own|of their own|be had|lets go"

@@ -32,6 +32,7 @@ from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.table.instants import AsOf, parse_as_of, zone_info
 from hudi_vector.table.model import Snapshot
+from hudi_vector.table.searched_column import searched_column
 
 __all__ = ["Asked", "Found", "as_queries", "require_readable", "spelled", "vector_column"]
 
@@ -107,7 +108,7 @@ class Asked:
         require_known(options or {})
         return cls(
             table=table,
-            column=as_text(column, "column") or "",
+            column=as_text(column, "column", allow_null=True) or "",
             vectors=vectors,
             k=as_k(k),
             metric=metric_named(metric),
@@ -211,9 +212,10 @@ def spelled(name: str, schema: pa.Schema, table: str) -> str:
 def vector_column(snapshot: Snapshot, name: str, table: str, dimension: int) -> VectorColumn:
     """Return the searched column as the table declares it; a column of lists gets the given dimension.
 
-    Raises UnknownColumnError if there is no such column, and InvalidTypeError if it does not hold vectors.
+    An empty name means the column that the table has chosen for searches. Raises UnknownColumnError if there is no such
+    column, and InvalidTypeError if it does not hold vectors.
     """
-    field = snapshot.schema.field(spelled(name, snapshot.schema, table))
+    field = snapshot.schema.field(spelled(name or searched_column(snapshot), snapshot.schema, table))
     vector = vector_type(field)
     if vector is not None:
         return VectorColumn(field.name, vector.dimension, vector.element, is_vector=True)

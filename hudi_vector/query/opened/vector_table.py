@@ -161,7 +161,7 @@ class VectorTable:
         self,
         source: SnapshotSource,
         name: str,
-        column: str,
+        column: str | None,
         as_of: Any,
         refresh_every: float | None,
         options: Mapping[str, str],
@@ -170,7 +170,7 @@ class VectorTable:
     ) -> None:
         """Read the table's schema and raise an error if the column does not hold vectors."""
         self.name = name
-        self.column = column
+        self._column = column or ""
         self._as_of = as_of
         self._options = options
         self._zone = zone
@@ -180,7 +180,7 @@ class VectorTable:
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         self._looked_for: Recent[str, bool] = Recent(8)
         snapshot = self._first_snapshot(source, as_of)
-        vector_column(snapshot, column, name, 1)
+        vector_column(snapshot, self._column, name, 1)
         without_deleted(snapshot, deleted or {})
         self._is_counted = snapshot.source.is_counted
 
@@ -190,17 +190,34 @@ class VectorTable:
             return self._snapshot(as_of)
         snapshot, known = source.storage.together(lambda: self._snapshot(as_of), lambda: self._indexes_ahead(source))
         assert isinstance(snapshot, Snapshot)
-        if known is not None and spelled(self.column, snapshot.schema, self.name) == self.column:
+        if known is not None and self._searched(snapshot) == self._column:
             self._indexes.put(snapshot.identity, known)
             self._looked_for.put(snapshot.identity, True)
         return snapshot
 
     def _indexes_ahead(self, table: NativeTable) -> Sequence[Index] | None:
         """Return the indexes of the column, if it is spelled as in the table; None if the first search has to look."""
+        if not self._column:
+            return None
         try:
-            return known_indexes(table.source, self.column, self._options, Tuning("auto"))
+            return known_indexes(table.source, self._column, self._options, Tuning("auto"))
         except (HudiVectorError, OSError):
             return None
+
+    @property
+    def column(self) -> str:
+        """Return the searched column: the one that was named, else the one that the table has chosen for searches.
+
+        Example:
+            >>> with hv.open("/tables/things") as t:
+            ...     t.column
+            'embedding'
+        """
+        return self._column or self._searched(self._snapshot(self._as_of))
+
+    def _searched(self, snapshot: Snapshot) -> str:
+        """Return the name of the column to search, as the table spells it."""
+        return vector_column(snapshot, self._column, self.name, 1).name
 
     def __repr__(self) -> str:
         return "\n".join(self._lines())
@@ -210,7 +227,8 @@ class VectorTable:
 
     def _lines(self) -> Iterator[str]:
         """Yield what is known of the table without reading its files."""
-        yield f"VectorTable '{self.name}', searched by '{self.column}'"
+        named = self._column if self._kept is None else self.column
+        yield f"VectorTable '{self.name}'" + (f", searched by '{named}'" if named else "")
         if self._kept is None:
             yield "  closed"
             return
@@ -438,7 +456,7 @@ class VectorTable:
         spec = ScanSpec(
             table_uri=snapshot.source.uri,
             schema=schema,
-            column=vector_column(snapshot, self.column, self.name, 1),
+            column=vector_column(snapshot, self._column, self.name, 1),
             options=snapshot.source.options,
         )
         names = [spelled(name, schema, self.name) for name in names]
@@ -614,7 +632,17 @@ class VectorTable:
     ) -> Asked:
         point = self._as_of if as_of is None else as_of
         return Asked.of(
-            self.name, self.column, vectors, k, metric, text, max_distance, point, self._options, self._zone, tuning
+            self.name,
+            self._column or None,
+            vectors,
+            k,
+            metric,
+            text,
+            max_distance,
+            point,
+            self._options,
+            self._zone,
+            tuning,
         )
 
     def _search(self, asked: Asked, batch: bool, columns: Any, deleted: Any) -> SearchHits:
@@ -628,7 +656,7 @@ class VectorTable:
             names = self._names(snapshot, wanted, tuning.grouping is not None)
             if len(vectors):
                 return hits_of(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, batch)
-            dimension = vector_column(snapshot, self.column, self.name, 1).dimension
+            dimension = vector_column(snapshot, self._column, self.name, 1).dimension
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
             return hits_of(none.find(snapshot, ()), names, batch)
 
@@ -665,7 +693,7 @@ class VectorTable:
         return known
 
     def _look_for_indexes(self, snapshot: Snapshot) -> Sequence[Index]:
-        name = spelled(self.column, snapshot.schema, self.name)
+        name = self._searched(snapshot)
         if self._deleted is None:
             return known_indexes(snapshot.source, name, self._options, Tuning("auto"))
         directory = external_directory(self._options)
@@ -673,7 +701,7 @@ class VectorTable:
 
     def _usual(self, snapshot: Snapshot) -> list[str]:
         """Return the columns that are read where none are named: all except the searched one and Hudi's own."""
-        searched = spelled(self.column, snapshot.schema, self.name)
+        searched = self._searched(snapshot)
         return [name for name in snapshot.schema.names if name != searched and not name.startswith("_hoodie_")]
 
     def _names(self, snapshot: Snapshot, wanted: tuple[str, ...] | None, grouped: bool) -> list[str]:
@@ -723,7 +751,7 @@ class VectorTable:
 def open(  # noqa: A001 - hv.open, as files are opened
     table: str | os.PathLike[str] | None = None,
     *,
-    column: str,
+    column: str | None = None,
     files: Sequence[str | os.PathLike[str]] | None = None,
     delta: str | os.PathLike[str] | None = None,
     lance: str | os.PathLike[str] | None = None,
@@ -740,7 +768,8 @@ def open(  # noqa: A001 - hv.open, as files are opened
 
     Args:
         table: A Hudi table's base path, in any URI scheme that pyarrow or an installed fsspec package opens.
-        column: A VECTOR column, or a list of float, double or int8.
+        column: A VECTOR column, or a list of float, double or int8. If none is named, searches of a Hudi table use the
+            one that `hudi_vector.vectors.use` chose, or its only VECTOR column.
         files: Parquet files instead of a table.
         delta: A Delta table instead; needs the extra ``delta``. Rows that its deletion vectors delete are left out.
         lance: A Lance dataset instead.
@@ -779,7 +808,7 @@ def open(  # noqa: A001 - hv.open, as files are opened
         raise InvalidArgumentError(
             "only a Lance dataset and a Delta table have versions to choose from; leave version out"
         )
-    name = as_text(column, "column") or ""
+    name = as_text(column, "column", allow_null=table is not None)
     conf = dict(options or {})
     settings.require_known(conf)
     set_parallelism(settings.IO_PARALLELISM.read(conf))

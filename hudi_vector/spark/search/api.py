@@ -33,7 +33,7 @@ _MANY = 1 << 20  # an assumed number of queries above every limit of the planner
 
 
 def _explained(
-    spark: SparkSession, table: Any, column: str, query: Any, columns: Any, options: Any = None, **asked: Any
+    spark: SparkSession, table: Any, column: str | None, query: Any, columns: Any, options: Any = None, **asked: Any
 ) -> str:
     """Describe the plan of `search`; `columns` are checked but do not change the plan."""
     vector = as_vector(query, None)
@@ -44,7 +44,7 @@ def _explained(
 def _batch_explained(
     spark: SparkSession,
     table: Any,
-    column: str,
+    column: str | None,
     queries: Any,
     query_column: Any,
     columns: Any,
@@ -64,8 +64,8 @@ def _batch_explained(
 def search(
     spark: SparkSession,
     table: str | os.PathLike[str] | DataFrame,
-    column: str,
-    query: Any,
+    column: str | None = None,
+    query: Any = None,
     k: int = 10,
     *,
     metric: str = "cosine",
@@ -83,7 +83,8 @@ def search(
     Args:
         spark: A registered session.
         table: A catalog name, temporary view or path of a Hudi table, or a DataFrame.
-        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT. If none is named, the one that
+            `hudi_vector.vectors.use` chose for the table, or its only VECTOR column.
         query: The query vector: a list or one-dimensional array of numbers, as long as the column's vectors.
         k: The number of rows, 1 to 100,000.
         metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
@@ -127,8 +128,8 @@ def search(
 def search_batch(
     spark: SparkSession,
     table: str | os.PathLike[str] | DataFrame,
-    column: str,
-    queries: Any,
+    column: str | None = None,
+    queries: Any = None,
     query_column: str | None = None,
     k: int = 10,
     *,
@@ -147,7 +148,7 @@ def search_batch(
     Args:
         spark: A registered session.
         table: A catalog name, temporary view or path of a Hudi table, or a DataFrame.
-        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT.
+        column: A VECTOR column, or an array of FLOAT, DOUBLE or TINYINT. If none is named, as for `search`.
         queries: A DataFrame or table name with a column of query vectors, or a two-dimensional array of shape
             (queries, dimension).
         query_column: The column of the query vectors; leave it out for an array.
@@ -191,14 +192,14 @@ def search_batch(
 def _checked(
     spark: SparkSession,
     table: str | os.PathLike[str] | DataFrame,
-    column: str,
+    column: str | None,
     dimension: int | None,
     mode: str | None,
     recall_target: float | None,
     options: Mapping[str, Any],
     **asked: Any,
 ) -> TableSearch:
-    name, tuning = as_text(column, "column") or "", checked_tuning(mode, recall_target, **options)
+    name, tuning = as_text(column, "column", allow_null=True), checked_tuning(mode, recall_target, **options)
     with one_step():
         return checked_search(spark, target_of(spark, table), name, dimension, tuning=tuning, **asked)
 

@@ -36,8 +36,9 @@ from hudi_vector.spark.resolve import Target, as_it_was, resolve_frame, resolve_
 from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.single import constant_query, single_relation
-from hudi_vector.spark.snapshots import writers_zone
+from hudi_vector.spark.snapshots import snapshot_for, writers_zone
 from hudi_vector.table.instants import AsOf, parse_as_of
+from hudi_vector.table.searched_column import searched_column
 
 __all__ = ["as_of_argument", "batch_function", "checked_search", "search_function", "table_argument"]
 
@@ -49,7 +50,7 @@ _TUNING = ("mode", "recall_target", *JoinOptions.__annotations__, *_GROUPING)
 _SINGLE = Signature(
     "hudi_vector_search",
     ("table", "embedding_col", "query_vector", "k", "distance_metric", "algorithm", "filter", "max_distance"),
-    ("table", "embedding_col", "query_vector", "k"),
+    ("table", "query_vector", "k"),
     named_only=("as_of", "execution", *_TUNING),
     aliases=_TABLE_ALIASES + _METRIC_ALIASES,
 )
@@ -66,7 +67,7 @@ _BATCH = Signature(
         "filter",
         "max_distance",
     ),
-    ("table", "embedding_col", "query_table", "query_col", "k"),
+    ("table", "query_table", "query_col", "k"),
     named_only=("as_of", "execution", *_TUNING),
     aliases=_TABLE_ALIASES + _METRIC_ALIASES,
 )
@@ -101,10 +102,10 @@ def search_function(spark: SparkSession, expressions: Expressions) -> JavaObject
         return _joined(spark, bind(_JOINED, arguments))
     given = bind(_SINGLE, arguments)
     target = table_argument(spark, given["table"], "table")
-    name = _text(given["embedding_col"], "embedding_col")
+    name = _column(given)
     query, length = _query(spark, given["query_vector"])
-    column = vector_column(target.schema, name, target.label, length)
-    search = _search(spark, target, column.name, given, column.dimension or length)
+    dimension = None if name is None else vector_column(target.schema, name, target.label, length).dimension
+    search = _search(spark, target, name, given, dimension or length)
     shown = shown_in_sql(spark)
     if length is None:
         return single_relation(search, query, shown)
@@ -117,7 +118,7 @@ def batch_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     corpus = table_argument(spark, given["table"], "table")
     queries = table_argument(spark, given["query_table"], "query_table")
     rows = QueryRows.of(queries, _text(given["query_col"], "query_col"))
-    search = _search(spark, corpus, _text(given["embedding_col"], "embedding_col"), given, rows.dimension)
+    search = _search(spark, corpus, _column(given), given, rows.dimension)
     return batch_plan(search, rows, BatchShape.CORPUS_FIRST, shown_in_sql(spark))
 
 
@@ -129,8 +130,12 @@ def _joined(spark: SparkSession, given: Mapping[str, Argument]) -> JavaObject:
     return batch_plan(search, rows, BatchShape.QUERY_FIRST)
 
 
+def _column(given: Mapping[str, Argument]) -> str | None:
+    return _text(given["embedding_col"], "embedding_col") if "embedding_col" in given else None
+
+
 def _search(
-    spark: SparkSession, target: Target, column: str, given: Mapping[str, Argument], dimension: int | None
+    spark: SparkSession, target: Target, column: str | None, given: Mapping[str, Argument], dimension: int | None
 ) -> TableSearch:
     values = {
         name: nested_constant(given[name], name) if name == "group_by" else constant(given[name], name)
@@ -155,7 +160,7 @@ def _search(
 def checked_search(
     spark: SparkSession,
     target: Target,
-    column: str | VectorColumn,
+    column: str | VectorColumn | None,
     dimension: int | None,
     *,
     k: Any,
@@ -168,14 +173,16 @@ def checked_search(
 ) -> TableSearch:
     """Return a search after all checks that are possible before it runs.
 
-    `column` is the name of the vector column, or the resolved column. `dimension` is the length of the queries, None if
-    unknown. `metric` is cosine by default. `as_of` is an instant or a timestamp; the target then gets the columns of
-    that time. Raises DimensionMismatchError if the queries have another length than a VECTOR column, and the errors of
-    each check of an argument.
+    `column` is the name of the vector column, the resolved column, or None for the one that the table has chosen.
+    `dimension` is the length of the queries, None if unknown. `metric` is cosine by default. `as_of` is an instant or a
+    timestamp; the target then gets the columns of that time. Raises DimensionMismatchError if the queries have another
+    length than a VECTOR column, and the errors of each check of an argument.
     """
     instant = _as_of(spark, target, as_of)
     if instant is not None and target.as_of is None:
         target = as_it_was(spark, target, instant, writers_zone(spark))
+    if column is None:
+        column = _chosen_column(spark, target, instant)
     found = vector_column(target.schema, column, target.label, dimension) if isinstance(column, str) else column
     if found.is_vector and dimension is not None and dimension != found.dimension:
         raise DimensionMismatchError(
@@ -206,6 +213,22 @@ def _of_columns(tuning: Tuning, target: Target) -> Tuning:
     if tuning.grouping is None:
         return tuning
     return replace(tuning, grouping=tuning.grouping.within(pa.schema(arrow_fields(target.schema)), target.label))
+
+
+def _chosen_column(spark: SparkSession, target: Target, instant: AsOf | None) -> str:
+    """Return the column, by the target's name for it, that its table has chosen for searches that name none."""
+    if target.source is None:
+        raise InvalidArgumentError(
+            f"name the column of '{target.label}': only a Hudi table that is read directly has a column that is "
+            f"searched by default, and {target.reason}"
+        )
+    held = searched_column(snapshot_for(spark, target.source, instant))
+    shown = next((outer for outer, inner in target.physical if inner == held), None)
+    if shown is None:
+        raise InvalidArgumentError(
+            f"searches use column '{held}' of the table, which '{target.label}' leaves out; name a column"
+        )
+    return shown
 
 
 def _execution(execution: Any) -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOCKING",
     "Rewriting",
+    "commit_rows",
     "committed_now",
     "is_concurrent",
     "is_conflict",
@@ -128,7 +129,7 @@ def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit:
                 return None
             before_commit()
             try:
-                return _commit(work, _changed(table, left), table, token)
+                return commit_rows(work, _changed(table, left), table, token)
             except Py4JJavaError as problem:
                 if not is_conflict(problem):
                     raise
@@ -176,7 +177,8 @@ def same_rows(table: BlobTable, targets: DataFrame) -> DataFrame:
     return table.frame.join(wanted, same).drop(_KEY, _PARTITION, _VERSION)
 
 
-def _commit(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) -> Commit | None:
+def commit_rows(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) -> Commit | None:
+    """Write rows of a table by one upsert, as they are; return the commit, or None if the write made none."""
     files = Files(work.spark)
     plain = rows.drop(*[name for name in rows.columns if name.startswith("_hoodie_")])
     request = write_request(
@@ -246,7 +248,7 @@ def _reapply(
         rows = _as_of(work, table, prior).withColumn(_KEY, table.key()).withColumn(_PARTITION, table.partition())
         kept = newer.select(F.col("key").alias(_KEY), F.col("partition").alias(_PARTITION))
         rows = rows.join(kept, [_KEY, _PARTITION], "left_semi").drop(_KEY, _PARTITION)
-        again = None if rows.isEmpty() else _commit(work, rows, table, new_token())
+        again = None if rows.isEmpty() else commit_rows(work, rows, table, new_token())
         if again is None:
             return restored
         targets, instant = newer.select("key", "partition", F.col("now").alias("version")), again.instant

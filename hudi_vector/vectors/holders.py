@@ -1,0 +1,127 @@
+"""The files that still hold vectors of a column, whatever version of the table they belong to."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_vector.errors import DataFileError
+from hudi_vector.progress import followed
+from hudi_vector.read.logs.blocks import (
+    AVRO_DATA,
+    COMMAND,
+    DELETE,
+    PARQUET_DATA,
+    LogBlock,
+    read_blocks,
+    rows_of_block,
+    schema_of_block,
+)
+from hudi_vector.shown import Shown
+from hudi_vector.table.avro_names import with_full_names
+from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.retention.retained import BASE, RetainedFile, list_retained
+from hudi_vector.table_services.retention.savepoints import saved_files
+
+__all__ = ["ColumnHolder", "holders_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnHolder(Shown):
+    """A data file that holds vectors of a column.
+
+    Attributes:
+        path: The path below the table's folder.
+        bytes: The size of the whole file.
+        instant: The commit that wrote it.
+        needs: What removes the file.
+
+    Example:
+        >>> [holder.path.endswith(".parquet") for holder in hv.vectors.find_vectors(spark, "products", "image")]
+        [True]
+    """
+
+    path: str
+    bytes: int
+    instant: str
+    needs: str
+
+
+def holders_of(native: NativeTable, column: str) -> tuple[list[ColumnHolder], list[str]]:
+    """Return the retained data files with a value in the column, and doubts: what could not be read."""
+    retained = list_retained(native.source.uri, native.storage)
+    doubts, holders = list(retained.doubts), []
+    saved, pending = saved_files(native), native.timeline().pending
+    newest = {info.uri for entry in native.snapshot().file_slices for info in entry.files}
+    for file in followed(retained.files, len(retained.files), "data files searched"):
+        try:
+            is_holder = _holds(native, file, column)
+        except FileNotFoundError:
+            continue  # Hudi's clean removed it meanwhile
+        except (OSError, ValueError, pa.ArrowException, DataFileError) as problem:
+            doubts.append(f"'{file.path}' cannot be read: {problem}")
+            continue
+        if is_holder:
+            needs = _needs(file, saved, pending, file.info.uri in newest)
+            holders.append(ColumnHolder(file.path, file.info.size, file.instant, needs))
+    return holders, doubts
+
+
+def _needs(file: RetainedFile, saved: dict[str, str], pending: frozenset[str], is_newest: bool) -> str:
+    if file.path in saved:
+        return f"savepoint {saved[file.path]} to be deleted, and Hudi's clean after it"
+    if file.instant in pending:
+        return f"instant {file.instant} to complete or to be rolled back"
+    if is_newest:
+        return "hv.vectors.drop_column, or with merge-on-read Hudi's compaction, and Hudi's clean after it"
+    return "Hudi's clean, which keeps as many versions as its settings say"
+
+
+def _holds(native: NativeTable, file: RetainedFile, column: str) -> bool:
+    with native.storage.open(file.info.uri, size=file.info.size) as source:
+        if file.kind == BASE:
+            return _in_parquet(source, column)
+        return any(_in_block(block, column) for block in read_blocks(source))
+
+
+def _in_parquet(source: Any, column: str) -> bool:
+    """Return True if a Parquet file has a value in the column, by its footer, else by its values."""
+    with pq.ParquetFile(source, page_checksum_verification=True) as file:
+        if column not in file.schema_arrow.names:
+            return False
+        for group in range(file.num_row_groups):
+            about = file.metadata.row_group(group)
+            place = next(
+                at for at in range(about.num_columns) if about.column(at).path_in_schema.split(".")[0] == column
+            )
+            statistics = about.column(place).statistics
+            if statistics is not None and statistics.has_null_count and statistics.null_count == about.num_rows:
+                continue
+            values = file.read_row_group(group, columns=[column])[column]
+            if values.null_count < len(values):
+                return True
+    return False
+
+
+def _in_block(block: LogBlock, column: str) -> bool:
+    if block.kind == PARQUET_DATA:
+        return _in_parquet(pa.BufferReader(pa.py_buffer(block.content)), column)
+    if block.kind in (COMMAND, DELETE):
+        return False
+    if block.kind != AVRO_DATA:
+        raise DataFileError("it has a block of a kind whose rows are not searched")
+    return any(row.get(column) is not None for row in _avro_rows(block))
+
+
+def _avro_rows(block: LogBlock) -> Iterator[dict[str, Any]]:
+    schema = fastavro.parse_schema(with_full_names(json.loads(schema_of_block(block))))
+    for row in rows_of_block(block):
+        read: Any = fastavro.schemaless_reader(io.BytesIO(row), schema, None)
+        yield read
