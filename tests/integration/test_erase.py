@@ -25,10 +25,11 @@ from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector.blobs.uploads.manifest import abort, open_upload
-from hudi_vector.errors import InvalidArgumentError, RefusedError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, RefusedError
 from hudi_vector.options import ERASED_KEYS
 from hudi_vector.table_services.erasure.erase import ERASE
 from hudi_vector.table_services.service_lease import ServiceLease
+from hudi_vector.writing.erased.deny_list import add_erased
 
 ROWS = "id STRING, ts LONG, note STRING, small BINARY, large BINARY, emb ARRAY<FLOAT>"
 BLOBS = {"small": {"inline.threshold": "1KB"}, "large": {"inline.threshold": "0"}}
@@ -186,6 +187,45 @@ def test_no_byte_of_a_person_is_left(spark: SparkSession, table: Path, tmp_path:
     assert nearest(spark, table, OTHERS[5])[0] == OTHERS[5].key
 
 
+KEYS = {
+    "a number": ({"record_key": "n"}, ["7"]),
+    "two columns": ({"record_key": ["id", "n"], "partition_by": "p"}, ["id:7,n:7", "id:__empty__,n:9"]),
+    "two partitions": ({"record_key": "id", "partition_by": ["p", "q"]}, ["7"]),
+}
+
+
+@pytest.mark.parametrize("form", KEYS)
+def test_keys_are_kept_out_as_hudi_writes_them(spark: SparkSession, workspace: Path, form: str) -> None:
+    layout, keys = KEYS[form]
+    path = str(tables.fresh_path(workspace, "erased-keys"))
+    empty = "" if len(keys) > 1 else "9"  # a part of a key may be empty, and a whole one may not
+    rows = [(str(n) if n < 9 else empty, n, n % 2, "x") for n in range(10)]
+    frame = spark.createDataFrame(rows, "id STRING, n BIGINT, p INT, q STRING").coalesce(1)
+    hv.write(frame, path, options=QUICK, **layout)
+    stored = {row[0] for row in spark.read.format("hudi").load(path).select("_hoodie_record_key").collect()}
+    keys = [next(key for key in sorted(stored) if key in (wanted, f"id:{wanted}")) for wanted in keys]
+    add_erased(path, keys)
+    done = hv.write(frame, path, options={**QUICK, ERASED_KEYS.key: "drop"}, **layout)
+    assert (done.erased, done.updated) == (len(keys), len(rows) - len(keys))
+    gone = hv.write(frame, path, operation="delete", options={**QUICK, ERASED_KEYS.key: "fail"}, **layout)
+    assert (gone.erased, gone.deleted) == (0, len(rows)), "a delete brings nobody back"
+
+
+def test_keys_that_cannot_be_compared(spark: SparkSession, workspace: Path) -> None:
+    path = str(tables.fresh_path(workspace, "erased-dates"))
+    frame = spark.sql("SELECT DATE'2026-01-01' AS day, 1 AS n")
+    hv.write(frame, path, record_key="day", options=QUICK)
+    checked = {**QUICK, ERASED_KEYS.key: "drop"}
+    assert hv.write(frame, path, record_key="day", options=checked).erased == 0, "nothing was erased from it"
+    add_erased(path, ["a"])
+    with pytest.raises(InvalidArgumentError, match="compares record keys as texts, and column 'day' is date; make it"):
+        hv.write(frame, path, record_key="day", options=checked)
+    newest = max((Path(path) / ".hoodie/blob_service/v1/erased_keys").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-2])
+    with pytest.raises(DataFileError, match=r"the list of erased keys '.*' is damaged; remove the folder and erase"):
+        hv.write(frame, path, record_key="day", options=checked)
+
+
 @pytest.fixture(scope="module")
 def small(spark: SparkSession, workspace: Path) -> Path:
     """Two versions of a few rows with blobs and vectors, where erasures are refused, or killed."""
@@ -206,10 +246,11 @@ def test_what_forbids_an_erasure_is_named_and_nothing_is_changed(spark: SparkSes
         assert files_of(small) == before
 
     timeline = small / ".hoodie/timeline"
-    instant = min(file.name.partition("_")[0] for file in timeline.glob("*.commit"))
-    spark.sql(f"CALL create_savepoint(path => '{small}', commit_time => '{instant}')")
+    # The first commit has made the table, without a row.
+    instant = sorted(file.name.partition("_")[0] for file in timeline.glob("*.commit"))[1]
+    spark.sql(f"CALL create_savepoint(path => '{small}', commit_time => '{instant}')").collect()
     refused(f"savepoint {instant} of '.*' holds 'p0/.*parquet' with rows of the keys; delete the savepoint")
-    spark.sql(f"CALL delete_savepoint(path => '{small}', instant_time => '{instant}')")
+    spark.sql(f"CALL delete_savepoint(path => '{small}', instant_time => '{instant}')").collect()
 
     write_id = open_upload(str(small), {}, lease_ms=60_000).write_id
     refused(f"write '{write_id}' to '.*' is under way, and may bring rows of the keys until")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import known_arguments
@@ -37,11 +38,13 @@ class EraseStep:
         step: The name of the step.
         state: ``done``, ``nothing to do``, ``refused``, or ``due`` in a dry run.
         text: What was done, or what there is to do.
+        seconds: How long the step took, with the look at the table before it.
     """
 
     step: str
     state: str
     text: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,10 +93,13 @@ class EraseResult(Shown):
         return self.refusal is None if self.dry_run else self.erased
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return rows of `step`, `state` and `text` in the order of the steps; then one per file that remains."""
-        done = [{"step": each.step, "state": each.state, "text": each.text} for each in self.steps]
+        """Return rows of `step`, `state`, `seconds` and `text`: one per step in order, then one per file that remains.
+
+        For such a file the step is its kind, and the state is ``remains``.
+        """
         left = self.remains if not self.dry_run else []
-        return done + [{"step": each.kind, "state": "remains", "text": f"{each.path}: {each.needs}"} for each in left]
+        rows = [*self.steps, *(EraseStep(each.kind, "remains", f"{each.path}: {each.needs}") for each in left)]
+        return [{"step": each.step, "state": each.state, "seconds": each.seconds, "text": each.text} for each in rows]
 
     def lines(self) -> Iterator[str]:
         """Yield the outcome as sentences for people."""
@@ -185,12 +191,13 @@ def _run(job: Erasing, lease: ServiceLease) -> EraseResult:
     done, is_changed = [], False
     for step in STEPS:
         lease.check()
+        begun = time.monotonic()
         if is_changed and step.looks:
             job.look()
             is_changed = False
         if step.due(job):
             job.work.tell(step.name)
-        outcome = _outcome(step, job)
+        outcome = replace(_outcome(step, job), seconds=round(time.monotonic() - begun, 1))
         is_changed |= outcome.state == _DONE
         done.append(outcome)
     if is_changed:
