@@ -269,6 +269,12 @@ def compaction(run: Run) -> str:
     return _rows(["phase", "seconds"], [*rows, ["copy / byte phase, of each round", _spread(run["ratios"])]])
 
 
+def erasure(run: Run) -> str:
+    """Return the seconds of each step of an erasure, by what the table holds, and of the writes that it touches."""
+    rows = ([subject, way, _spread(times)] for subject, ways in run["seconds"].items() for way, times in ways.items())
+    return _rows(["table", "step", "seconds"], rows).replace("| --- | ---: | ---: |", "| --- | --- | ---: |")
+
+
 def clustering(run: Run) -> str:
     """What a query reads by an index before and after a clustering by its vectors."""
     rows = []
@@ -464,6 +470,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         services_scans,
         services_marks,
         compaction,
+        erasure,
         clustering,
         join,
         join_ratios,

@@ -45,6 +45,7 @@ __all__ = [
     "COMPACT_LIVE_THRESHOLD",
     "COMPACT_TARGET_SIZE",
     "DISTANCE_COLUMNS",
+    "ERASED_KEYS",
     "EXECUTION",
     "GUARD_BLOBS",
     "INDEX_BATCH_MAX_QUERIES",
@@ -454,6 +455,14 @@ INVALID_VECTORS: Option[str] = Option(
     "(`fail`), leave the row out (`skip`), or store NULL in its place (`null`).",
     allowed=("fail", "skip", "null"),
 )
+ERASED_KEYS: Option[str] = Option(
+    "hoodie.vector.erased.keys",
+    "off",
+    "",
+    "What `hv.write` does with rows whose record keys `erase` erased from the table: nothing (`off`), leave them out "
+    "(`drop`), or refuse the write (`fail`). The last two read the key columns of the rows once more.",
+    allowed=("off", "drop", "fail"),
+)
 BLOB_INLINE_THRESHOLD: Option[int] = Option(
     "hoodie.storage.blob.inline.threshold",
     1 << 20,
@@ -709,6 +718,7 @@ ALL: tuple[Option[int] | Option[str], ...] = (
     JOIN_PATH,
     JOIN_BROADCAST_MAX_BYTES,
     INVALID_VECTORS,
+    ERASED_KEYS,
     BLOB_INLINE_THRESHOLD,
     BLOB_MAX_ELEMENT_SIZE,
     BLOB_MAX_FILE_SIZE,

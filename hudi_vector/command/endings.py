@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from hudi_vector.table_services.cleaning.listing import BlobContainers
     from hudi_vector.table_services.clustering.api import ClusterResult
     from hudi_vector.table_services.erasure.api import ErasureResult
+    from hudi_vector.table_services.erasure.erase import EraseResult
     from hudi_vector.table_services.maintenance.api import MaintainResult
     from hudi_vector.table_services.plans.compaction_result import CompactResult
     from hudi_vector.table_services.result import CleanResult, RestoreResult
 
-    Result = CleanResult | RestoreResult | CompactResult | ClusterResult | ErasureResult | MaintainResult
+    Result = CleanResult | RestoreResult | CompactResult | ClusterResult | ErasureResult | EraseResult | MaintainResult
     Found = BlobExplanation | BlobContainers
 
 __all__ = [

@@ -30,7 +30,7 @@ from hudi_vector.command.arguments import (
 from hudi_vector.command.endings import DONE, show_found, show_result
 from hudi_vector.command.groups import HELP, Group
 from hudi_vector.command.rows import write_rows
-from hudi_vector.command.sessions import new_session, session_or_settings
+from hudi_vector.command.sessions import session_or_settings
 from hudi_vector.errors import InvalidArgumentError
 
 __all__ = ["FORMER", "services"]
@@ -174,18 +174,32 @@ def _cluster(**given: Any) -> int:
     return _served("cluster", given, needs_spark=True)
 
 
+_keys = several(texts("--key", "keys", "KEY", "a record key"), text("--keys-file", "FILE", "record keys, one a line"))
+
+
 @services.make("check-erasure")
 @_on_table
-@texts("--key", "keys", "KEY", "a record key")
-@text("--keys-file", "FILE", "record keys, one a line")
-def _check_erasure(keys: tuple[str, ...], keys_file: str | None, **given: Any) -> int:
+@_keys
+@text("--receipts", "FOLDER", "look for the keys in these JSON files too")
+def _check_erasure(**given: Any) -> int:
     """Say where bytes of records still are."""
-    import hudi_vector as hv
+    return _of_keys("check_erasure", given)
 
-    name, quiet, shape, settings = _common(given)
-    wanted = [*keys, *_keys_of(keys_file)]
-    result = hv.table_services.check_erasure(new_session(settings), name, wanted)
-    return show_result(result, shape, quiet)
+
+@services.make("erase")
+@_on_table
+@dry_run
+@_keys
+@single_writer
+@click.option("--no-remember", is_flag=True, help="add no hashes of the keys to the deny-list")
+def _erase(no_remember: bool, **given: Any) -> int:
+    """Delete records for good, and prove it by reading."""
+    return _of_keys("erase", given, remember=not no_remember)
+
+
+def _of_keys(service: str, given: dict[str, Any], **more: Any) -> int:
+    wanted = [*given.pop("keys"), *_keys_of(given.pop("keys_file"))]
+    return _served(service, given, needs_spark=True, keys=wanted, **more)
 
 
 def _keys_of(file: str | None) -> list[str]:

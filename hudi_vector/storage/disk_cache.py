@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -149,6 +149,20 @@ class DiskCache:
                 if entry.name.partition("-")[0] in gone:
                     _remove(entry.path)
 
+    def entries(self) -> Iterator[tuple[str, str, int]]:
+        """Yield path, source and size in bytes of each entry; files without a readable head are left out.
+
+        Nothing is yielded if the folder is missing or does not belong to this user alone.
+        """
+        if not is_private(self._folder):
+            return
+        with suppress(OSError), os.scandir(self._folder) as listed:
+            for entry in sorted(listed, key=lambda entry: entry.name):
+                source = None if entry.name.startswith(".") else _source_of(entry.path)
+                if source is not None:
+                    with suppress(OSError):  # another process removed it
+                        yield entry.path, source, entry.stat(follow_symlinks=False).st_size
+
     def _make_room(self, size: int) -> None:
         """Count what is written, and now and then look at the folder and remove what exceeds the budget."""
         with self._lock:
@@ -235,6 +249,17 @@ def _parsed(content: pa.Buffer, key: list[str], is_sound: bool) -> Kept | None:
         pieces.append(content.slice(at, size))
         at += size
     return Kept(header["about"], tuple(pieces))
+
+
+def _source_of(path: str) -> str | None:
+    """Return the source that the head of an entry's file names, or None if it has none."""
+    try:
+        with open(path, "rb") as file:
+            magic, _, length = _HEAD.unpack(file.read(_HEAD.size))
+            source = json.loads(file.read(length))["key"][0] if magic == _MAGIC else None
+    except (OSError, ValueError, LookupError, TypeError, struct.error):
+        return None
+    return source if isinstance(source, str) else None
 
 
 @lru_cache(maxsize=16)

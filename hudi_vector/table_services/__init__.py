@@ -10,6 +10,7 @@
     compact_blobs        repack the live blobs of containers that are mostly dead, or small
     cluster              run Hudi's clustering, then repack blobs in the new order of their rows
     check_erasure        find the files that still hold bytes of given records
+    erase                delete given records for good, in every file, and prove it
     register_tables      allow tables to refer to each other's blobs
     registered_tables    list the tables that may refer to a table's blobs
     unregister_tables    remove tables from each other's registry
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
     from hudi_vector.table_services.clustering.api import cluster
     from hudi_vector.table_services.compaction.api import compact_blobs
     from hudi_vector.table_services.erasure.api import check_erasure
+    from hudi_vector.table_services.erasure.erase import erase
     from hudi_vector.table_services.maintenance.api import maintain
     from hudi_vector.table_services.sharing import register_tables, registered_tables, unregister_tables
 
 _HOMES = {
     "check_erasure": "hudi_vector.table_services.erasure.api",
+    "erase": "hudi_vector.table_services.erasure.erase",
     "clean_blobs": "hudi_vector.table_services.cleaning.api",
     "maintain": "hudi_vector.table_services.maintenance.api",
     "explain_blob": "hudi_vector.table_services.cleaning.explain",
@@ -55,6 +58,7 @@ __all__ = [
     "clean_blobs",
     "cluster",
     "compact_blobs",
+    "erase",
     "explain_blob",
     "list_containers",
     "maintain",

@@ -12,7 +12,7 @@ from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.table.config import properties_of
 from hudi_vector.writing.files import Files
 
-__all__ = ["hudi_client"]
+__all__ = ["hudi_client", "metadata_setting"]
 
 _METADATA = "hoodie.metadata.enable"
 
@@ -24,7 +24,7 @@ def hudi_client(spark: SparkSession, path: str, options: Mapping[str, str]) -> I
     `path` is the base path as Hadoop spells it. `options` are Hudi settings that override the session's.
     """
     java = handles_of(spark)
-    settings = {"hoodie.embed.timeline.server": "false", **_metadata(spark, path), **options}
+    settings = {"hoodie.embed.timeline.server": "false", **metadata_setting(spark, path), **options}
     client = java.module("org.apache.hudi.HoodieCLIUtils").createHoodieWriteClient(
         spark._jsparkSession, path, java.scala_map(settings), java.none
     )
@@ -34,7 +34,11 @@ def hudi_client(spark: SparkSession, path: str, options: Mapping[str, str]) -> I
         client.close()
 
 
-def _metadata(spark: SparkSession, path: str) -> dict[str, str]:
+def metadata_setting(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the setting that leaves a table with or without a metadata table, as it is; empty if the session has it.
+
+    `path` is the base path as Hadoop spells it.
+    """
     if spark.conf.get(_METADATA, None) is not None:
         return {}
     # A client with this setting on builds a missing metadata table; with the setting off it removes an existing one.

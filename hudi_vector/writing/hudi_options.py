@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.options import INVALID_VECTORS
+from hudi_vector.options import ERASED_KEYS, INVALID_VECTORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,8 @@ DROP_COLUMNS = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 _DROP_DUPLICATES = "hoodie.datasource.write.insert.drop.duplicates"
 _INDEX = "hoodie.index.type"
 
-SESSION_KEYS = (CODEC, DUPLICATES, COMBINE, NULL_FOR_MISSING, _DROP_DUPLICATES, _INDEX, INVALID_VECTORS.key)
+_OWN = (INVALID_VECTORS.key, ERASED_KEYS.key)
+SESSION_KEYS = (CODEC, DUPLICATES, COMBINE, NULL_FOR_MISSING, _DROP_DUPLICATES, _INDEX, *_OWN)
 """The keys that are looked up in the session, as Hudi's DataFrame writes ignore the session's settings."""
 
 OURS = ("hoodie.vector.", "hoodie.storage.blob.", "hoodie.blob.write.")

@@ -47,6 +47,7 @@ class WriteResult(Shown):
         deleted: The number of deleted rows; None if the commit does not say.
         invalid: The number of invalid vectors that were skipped or stored as NULL, by column and reason.
         skipped: The number of rows left out because a vector was invalid.
+        erased: The number of rows left out because their record keys were erased.
         blobs: The blobs stored out of line; None for a write without blob columns.
 
     Example:
@@ -66,3 +67,4 @@ class WriteResult(Shown):
     invalid: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     skipped: int = 0
     blobs: BlobUpload | None = None
+    erased: int = 0

@@ -24,7 +24,7 @@ from hudi_vector.errors import (
     UnknownColumnError,
     WriteError,
 )
-from hudi_vector.options import INVALID_VECTORS, require_known_in_session, without_effect
+from hudi_vector.options import ERASED_KEYS, INVALID_VECTORS, require_known_in_session, without_effect
 from hudi_vector.progress import tasks_followed
 from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.fitness import require_fit, require_workers
@@ -36,6 +36,7 @@ from hudi_vector.writing.blobs.plan import plan_blobs
 from hudi_vector.writing.blobs.upload import BlobTarget, upload_and_write
 from hudi_vector.writing.catalog import create_table
 from hudi_vector.writing.commits import TOKEN_KEY, Commit, completed_commits, find_commit, new_token
+from hudi_vector.writing.erased.rows import OFF, without_erased
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
 from hudi_vector.writing.findings import Findings, inspect_rows, refuse_duplicates, refuse_invalid
@@ -103,7 +104,7 @@ def write(
     checked before anything is written. The setting ``hoodie.vector.invalid``, in ``options`` or in the session, decides
     what happens to an invalid one (wrong length, NULL, NaN or infinite elements, elements out of range): ``fail``
     refuses the write, ``skip`` leaves the row out, ``null`` stores NULL. NULL instead of a vector is valid if the
-    column is nullable.
+    column is nullable. ``hoodie.vector.erased.keys`` decides in the same way about rows whose keys were erased.
 
     The first load of a table is several times faster with ``operation="bulk_insert"``, which looks up no keys. On a
     terminal one line shows the tasks that are done; elsewhere the log does, every 30 seconds.
@@ -146,7 +147,8 @@ def write(
         spark: The session for rows that are no Spark DataFrame; by default the active one.
 
     Returns:
-        The instant that was made, the numbers of changed rows, and the invalid vectors by column and reason.
+        The instant that was made, the numbers of changed rows and of those left out, and the invalid vectors by column
+        and reason.
 
     Raises:
         InvalidArgumentError: An argument is not allowed or differs from the existing table, or keys occur twice.
@@ -193,6 +195,7 @@ class WritePlan:
     layout: Layout
     settings: Settings
     policy: str
+    erased: str
     columns: list[VectorColumn]
     blobs: tuple[BlobColumn, ...]
     has_vectors: bool
@@ -201,8 +204,9 @@ class WritePlan:
 def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     files = Files(df.sparkSession)
     plan = plan_write(df, request, files)
+    df, erased = _without_erased(df, plan)
     if not plan.blobs:
-        return _checked_write(df, df, plan, files)
+        return replace(_checked_write(df, df, plan, files), erased=erased)
     require_workers(df.sparkSession)  # fail before the table is made, not in the first task after it
     new = None
     if plan.target.existing is None:
@@ -226,7 +230,15 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     target = BlobTarget(plan.target.path, plan.blobs, plan.layout.partition_by, existing.config if existing else None)
     undo = partial(new.take_back, df.sparkSession, files) if new is not None else None
     uploaded = upload_and_write(df, target, files, write_rows, undo)
-    return replace(done[0], blobs=uploaded)
+    return replace(done[0], blobs=uploaded, erased=erased)
+
+
+def _without_erased(df: DataFrame, plan: WritePlan) -> tuple[DataFrame, int]:
+    """Return the rows without those that the setting for erased keys leaves out, and how many these are."""
+    policy = plan.erased
+    if policy == OFF or plan.target.existing is None or plan.request.operation == "delete":
+        return df, 0
+    return without_erased(df, plan.target.path, plan.layout.record_key, plan.layout.partition_by, policy)
 
 
 def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Files) -> WriteResult:
@@ -278,6 +290,7 @@ def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
     require_known_in_session(session_settings(spark))
     session = {key: value for key in SESSION_KEYS if (value := spark.conf.get(key, None))}
     policy = INVALID_VECTORS.read({**session, **request.options})
+    erased = ERASED_KEYS.read({**session, **request.options})
     _require_distinct_columns(df)
     target = resolve_target(spark, files, request.table, request.options.get("hoodie.table.name"))
     existing = target.existing
@@ -297,7 +310,8 @@ def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
     columns = [] if deletes else _vector_columns(df, request, target, policy)
     blobs = () if deletes else plan_blobs(df, request.table, existing, request.blobs, request.options)
     in_table = existing.vectors if existing else {}
-    return WritePlan(request, target, layout, settings, policy, columns, blobs, has_vectors=bool(columns or in_table))
+    has_vectors = bool(columns or in_table)
+    return WritePlan(request, target, layout, settings, policy, erased, columns, blobs, has_vectors)
 
 
 def _vector_columns(df: DataFrame, request: WriteRequest, target: Target, policy: str) -> list[VectorColumn]:

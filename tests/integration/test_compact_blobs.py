@@ -522,6 +522,7 @@ WRONG = [
     ("clean_blobs", {"other_tables": 7}, "other_tables is a text or a list of texts, not 7"),
     ("mark_blobs", {"managed_roots": b"a"}, "managed_roots is a text or a list of texts, not b'a'"),
     ("check_erasure", {"keys": 7}, "keys is a text or a list of texts, not 7"),
+    ("erase", {"keys": [7]}, r"keys is a text or a list of texts, not \[7\]"),
     ("register_tables", {"others": 7}, "others is a text or a list of texts, not 7"),
 ]
 

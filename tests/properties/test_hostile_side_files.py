@@ -68,6 +68,7 @@ from hudi_vector.table_services.sites import Site
 from hudi_vector.table_services.trash.sweep_record import unfinished_sweeps
 from hudi_vector.table_services.trash.trash import expire, restore
 from hudi_vector.writing.blobs.staging import staging_folder
+from hudi_vector.writing.erased.deny_list import add_erased
 
 LIMITS = SweepLimits(100)
 
@@ -104,13 +105,15 @@ def acts(lair: Lair, kind: str) -> Iterator[Callable[[], Any]]:
         yield lambda: [sweep(read_mark(table, name), lair.unneeded, limits=LIMITS) for name in list_marks(table)]
     if kind in ("erasure", "blob-references", "upload"):
         yield lambda: look(table, KEYS, (), kept=KeptReferences(table))
+    if kind == "erased-keys":
+        yield lambda: add_erased(table, ["another"])
     if kind == "maintenance":
         yield lambda: html_report(table, read_history(table), NOW)
         yield lambda: add_run(table, Run(NOW))
     if kind in ("blob-references", "blob-index"):
         kept = KeptReferences(table)
         yield lambda: (container_index(table, kept, LOCAL), verify_containers(table, _kept(table), LOCAL))
-    if kind not in ("erasure", "maintenance", "blob-index"):
+    if kind not in ("erasure", "erased-keys", "maintenance", "blob-index"):
         yield lambda: _cleaned(table)
     if kind == "sweep":
         yield lambda: expire(table, window_ms=0, now_ms=NOW)

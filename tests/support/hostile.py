@@ -42,6 +42,7 @@ from hudi_vector.table_services.plans.plan_files import RUNNING
 from hudi_vector.table_services.references.kept import KeptReferences
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.trash.sweep_record import begin_sweep
+from hudi_vector.writing.erased.deny_list import ERASED_KEYS, add_erased
 from support.blob_states import BlobTable, blob, write_id
 
 DAY = 86_400_000
@@ -176,6 +177,10 @@ def _erasure(lair: Lair) -> None:
     publish_record(open_storage(lair.uri, LOCAL), replace(record, containers=(lair.kept,), suspects=(lair.orphan,)))
 
 
+def _erased_keys(lair: Lair) -> None:
+    add_erased(lair.uri, KEYS)
+
+
 def _maintenance(lair: Lair) -> None:
     figures = Figures((ColumnFigures("img", 1, 2, 3, 4, 5, 6),), 1, 2, (IndexFigures("i", 1, 1, 9, 9, 1.5, 0.9, 2.0),))
     add_run(lair.uri, Run(OLD, (StepOutcome("clean_blobs", "done", "well", 1.5),), figures))
@@ -216,6 +221,7 @@ BLOB_KINDS: Mapping[str, Kind] = {
     "sweep": Kind(_sweep, ".hoodie/blob_service/v1/sweeps"),
     "mark": Kind(_mark, ".hoodie/blob_service/v1/marks"),
     "erasure": Kind(_erasure, ".hoodie/blob_service/v1/erasures"),
+    "erased-keys": Kind(_erased_keys, ERASED_KEYS),
     "maintenance": Kind(_maintenance, ".hoodie/blob_service/v1/maintenance"),
     "blob-references": Kind(_references, ".hoodie/blob_refs/v1"),
     "blob-index": Kind(_index_of_containers, ".hoodie/blob_refs/v1/index"),

@@ -158,12 +158,16 @@ table_services.clustering   blobs    arguments blobs errors events read schema s
                                      table table_services table_services.compaction table_services.plans
                                      table_services.retention writing writing.blobs writing.rewriting
 writing                     both     arguments blobs.storing blobs.uploads errors options progress schema shown
-                                     spark.catalyst storage table writing.blobs writing.vectors
+                                     spark.catalyst storage table writing.blobs writing.erased writing.vectors
 table_services              both     arguments blobs blobs.uploads errors options shown spark storage table
                                      table_services.references
-table_services.erasure      both     arguments blobs blobs.uploads errors events index index.packs progress read.logs
-                                     shown storage table table_services table_services.cleaning table_services.marking
-                                     table_services.references table_services.retention table_services.trash writing
+writing.erased              both     errors options schema spark spark.catalyst storage
+table_services.erasure      both     arguments blobs blobs.uploads errors events index index.packs options progress
+                                     read.logs shown spark.catalyst storage table table_services table_services.cleaning
+                                     table_services.clustering table_services.compaction table_services.marking
+                                     table_services.plans table_services.references table_services.retention
+                                     table_services.trash table_services.vector_index writing writing.erased
+                                     writing.rewriting
 table_services.maintenance  both     arguments blobs errors events options shown spark.blobs spark.catalyst storage
                                      table_services table_services.cleaning table_services.clustering
                                      table_services.compaction table_services.plans table_services.trash

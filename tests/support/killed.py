@@ -119,9 +119,17 @@ def backfill(spark: SparkSession, table: str) -> None:
     )  # fmt: skip
 
 
+def erase(spark: SparkSession, table: str) -> None:
+    """One row, for good."""
+    assert hv.table_services.erase(spark, table, "0", assume_single_writer=True).erased
+
+
 JOBS: dict[str, Callable[[SparkSession, str], None]] = {
     job.__name__: job for job in (write, clean, compact, cluster, index, stream, backfill)
 }
+
+ALONE: dict[str, Callable[[SparkSession, str], None]] = {"erase": erase}
+"""Jobs after which older versions cannot be read, so that they have a test apart."""
 
 
 @contextlib.contextmanager
@@ -324,7 +332,7 @@ def main() -> None:
     arm(steps)
     streams = (".checkpoint/offsets", ".checkpoint/commits", ".found", ".found/_spark_metadata")
     _watch([f"{table}/.hoodie/timeline", *(table + name for name in streams)], steps)
-    JOBS[told["job"]](spark, table)
+    (JOBS | ALONE)[told["job"]](spark, table)
     print(len(Path(told["log"]).read_text().splitlines()), "steps")
     spark.stop()
 

@@ -284,6 +284,10 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["| few rows: ours | 1.5 | 7 | 0.25 | 3 |"],
     ),
+    "erasure": (
+        {"seconds": {"vectors": {"delete": [1.0, 2.0, 3.0], "in all": [9.5]}}},
+        ["| vectors | delete | 2 (1–3) |", "| vectors | in all | 9.5 (9.5–9.5) |", "| --- | --- | ---: |"],
+    ),
     "object_store_blobs": (
         {
             "rows": [

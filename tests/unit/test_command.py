@@ -71,6 +71,9 @@ WRONG = [
     (["search", "--file", "x.parquet", "--query", "1"], "name the vector column with --column"),
     (["search", "t", "--lance", "u", "--column", "emb"], "give one of a table, --file, --delta and --lance"),
     (["search", "t", "--column", "emb", "-k", "ten"], "-k: 'ten' is not a valid integer"),
+    (["services", "erase", "--key", "k"], "give one table"),
+    (["services", "erase", "t", "--key", "k", "--grace", "1h"], "no option '--grace'"),
+    (["services", "erase", "/t", "--keys-file", "/no/such"], "the keys in '/no/such' cannot be read"),
 ]
 WRONG_SERVICES = [
     (["clean"], "give one table"),

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import struct
 import time
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+import fastavro
 import pytest
-from support.blob_states import BlobTable, blob, inline, write_id
+from support.blob_states import BlobTable, blob, block, inline, write_id
 from support.indexed import segment_of, vectors
 
 from hudi_vector.blobs.names import STAGING
+from hudi_vector.blobs.registry import REGISTERED, enter
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError
 from hudi_vector.index.files import segment_name
 from hudi_vector.index.kinds.model import train_model
 from hudi_vector.index.kinds.segment import FileFingerprint
+from hudi_vector.index.locations import in_directory
+from hudi_vector.index.manifest import IndexManifest, ManifestEntry, publish_manifest
 from hudi_vector.index.packs.layout import pack_content
+from hudi_vector.read.logs.keys import _DELETES
 from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.storage.disk_cache import DiskCache
 from hudi_vector.table_services.cleaning.sweep import sweep
-from hudi_vector.table_services.erasure.api import ErasureResult, _texts, look
+from hudi_vector.table_services.erasure.api import ErasureResult, look, wanted_keys
+from hudi_vector.table_services.erasure.caches import cached_of, receipts_with
 from hudi_vector.table_services.erasure.record import (
     COMPLETE,
     ERASURES,
@@ -232,10 +242,10 @@ def test_a_pending_file_holds_too(table: BlobTable) -> None:
 
 def test_keys_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="there are no keys to look for"):
-        _texts([])
+        wanted_keys([])
     with pytest.raises(InvalidTypeError, match=r"keys is a text or a list of texts, not \[17\]"):
-        _texts([17])  # type: ignore[list-item]
-    assert _texts("a") == ["a"]
+        wanted_keys([17])  # type: ignore[list-item]
+    assert wanted_keys("a") == ["a"]
     bare = BlobTable(tmp_path, OLD, properties={"hoodie.populate.meta.fields": "false"})
     with pytest.raises(UnsupportedTableError, match="keeps no _hoodie_record_key"):
         asked(bare)
@@ -362,3 +372,96 @@ def test_segments_of_indexes_hold_vectors(table: BlobTable) -> None:
     }
     (table.path / segments[first.name]).unlink()
     assert asked(table).is_well
+
+
+def test_a_deletion_in_a_log_holds_the_key(table: BlobTable) -> None:
+    committed(table, {2: None})
+    held_in = io.BytesIO()
+    row = {"recordKey": "1", "partitionPath": "", "orderingVal": None}
+    fastavro.schemaless_writer(held_in, _DELETES, [row])
+    content = struct.pack(">ii", 3, len(held_in.getvalue())) + held_in.getvalue()
+    instant = table.instant()
+    log = table.raw_log("f1", instant, block(1, {0: instant.encode()}, content))
+    table.complete(instant)
+    assert held(asked(table)) == {log.name: "log file: Hudi's compaction of its file group, and clean after it"}
+    assert asked(table, "11").is_well
+
+
+def test_the_metadata_table_holds_keys_and_statistics(table: BlobTable) -> None:
+    base = committed(table, {1: None})
+    table.file(".hoodie/metadata/files/x.hfile", b"names alone")
+    index, statistics = (
+        table.file(f".hoodie/metadata/{part}/x_0-1-2_0.hfile", b"x") for part in ("record_index", "column_stats")
+    )
+    parts = {index, statistics}
+    assert {holder.path for holder in asked(table, live={"1"}).holders if holder.kind == "metadata table"} == parts
+    base.unlink()
+    assert {holder.path for holder in asked(table).holders} == parts
+    for path in parts:
+        (table.path / path).unlink()
+    assert asked(table).is_well
+    table.file(".hoodie/metadata/record_index/y_0-1-2_0.hfile", b"made again, when the rows had gone")
+    assert asked(table).is_well
+
+
+def test_segments_name_their_generation_wherever_they_are(table: BlobTable, tmp_path: Path) -> None:
+    file = committed(table, {1: None})
+    segment = segment_name(FileFingerprint(file.name, 1, 1, ""), "9" * 16)
+    root = in_directory(str(tmp_path / "indexes"), table.uri, "").root
+    folder = f"{root}/emb/l2-ivf_flat"
+    place = Path(folder.removeprefix("file://")) / "segments" / segment
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"vectors")
+    entry = ManifestEntry(FileFingerprint(file.name, 1, 1, "ab"), 1, segment, 1)
+    manifest = IndexManifest("emb", "ivf_flat", "l2", 4, "float", "9" * 16, {}, (entry,))
+    publish_manifest(STORAGE, folder, manifest)
+    found = look(table.uri, ["1"], (), indexes=root)
+    assert {holder.path: holder.needs for holder in found.holders if holder.kind == "segment"} == {
+        f"file://{place}": "the data files first, and hv.index.compact after them (l2-ivf_flat, generation 1 names it)"
+    }
+
+
+def test_rows_of_registered_tables(table: BlobTable, tmp_path: Path) -> None:
+    """Those that borrow blobs of the keys hold the erasure open; others are named, and are another table's."""
+    other = BlobTable(tmp_path / "other", OLD)
+    enter(table.uri, other.uri, REGISTERED)
+    lent = table.container(write_id(OLD, 1))
+    apart = committed(other, {1: None, 2: None})
+    found = asked(table)
+    assert [(each.path, each.kind) for each in found.external] == [(f"file://{apart}", "registered table")]
+    assert [holder.kind for holder in found.holders] == ["container"]
+    borrows = committed(other, {1: blob(f"{table.uri}/{lent}", 0, 100)}, group="f2")
+    held_open = {holder.path: holder.needs for holder in asked(table).holders}
+    assert held_open == dict.fromkeys(
+        (f"file://{apart}", f"file://{borrows}"), "erase of that table: its rows of the keys refer to blobs of this one"
+    )
+    assert asked(table, "2").is_well
+
+
+def test_the_cache_on_disk_keeps_what_was_read(table: BlobTable, tmp_path: Path) -> None:
+    mine, other = committed(table, {1: None}), committed(table, {2: None}, group="f2")
+    cache = DiskCache(str(tmp_path / "cache"), 1 << 20)
+    gone = table.path / "gone.parquet"
+    elsewhere = f"file://{table.path}2/{mine.name}"
+    for source in (*(f" file://{file} 1 2" for file in (mine, other, gone)), f" {elsewhere} 1 2"):
+        cache.put(source, "rows", [b"vectors"])
+    (tmp_path / "cache/strange").write_bytes(b"no entry")
+    found = list(cached_of(cache, STORAGE, table.uri, {mine.name}))
+    assert {source for _, source, _ in found} == {f" file://{mine} 1 2", f" file://{gone} 1 2"}
+    assert all(Path(path).stat().st_size == size for path, _, size in found)
+    # Objects are named by bucket and key, and names that last have neither size nor time.
+    cache.put("eu lake/t/gone.blob ", "0", [b"bytes"])
+    assert [source for _, source, _ in cached_of(cache, STORAGE, "s3://lake/t", ())] == ["eu lake/t/gone.blob "]
+
+
+def test_receipts_that_name_a_key(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/one.json").write_text(json.dumps({"rows": [{"key": 17}, {"key": "18"}]}))
+    (tmp_path / "two.json").write_text(json.dumps({"19": [None, True]}))
+    assert receipts_with(str(tmp_path), ["17", "1"]) == [(str(tmp_path / "a/one.json"), 38)]
+    assert [path for path, _ in receipts_with(str(tmp_path), ["19"])] == [str(tmp_path / "two.json")]
+    (tmp_path / "two.json").write_text("{")
+    with pytest.raises(InvalidArgumentError, match=r"the receipt '.*two.json' cannot be read: Expecting"):
+        receipts_with(str(tmp_path), ["1"])
+    with pytest.raises(InvalidArgumentError, match="receipts = '/no/such' is no folder on this machine"):
+        receipts_with("/no/such", ["1"])

@@ -45,6 +45,7 @@ def test_a_default_is_a_value_of_its_setting(option: options.Option) -> None:
         (options.BLOB_WRITE_LEASE, "999", "1000 or more"),
         (options.EXECUTION, "remote", "give one of auto, local, distributed"),
         (options.INVALID_VECTORS, "", "give one of fail, skip, null"),
+        (options.ERASED_KEYS, "on", "give one of off, drop, fail"),
     ],
 )
 def test_other_values_are_refused(option: options.Option, text: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError, RefusedError
@@ -9,9 +10,17 @@ from hudi_vector.errors import InvalidArgumentError, RefusedError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["clean_with_hudi", "require_sense"]
+__all__ = ["NEWEST_ONLY", "clean_with_hudi", "require_sense"]
 
 _RETAINED = "hoodie.clean.commits.retained"
+NEWEST_ONLY = {
+    "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+    "hoodie.clean.fileversions.retained": "1",
+    # Otherwise Hudi looks for nothing if no commit came after its last clean, whatever that one retained.
+    "hoodie.clean.trigger.max.commits": "0",
+}
+"""Settings with which Hudi's clean leaves the newest slice of each file group alone."""
+
 # Hudi's default of hoodie.keep.min.commits. Hudi requires that archival keeps more commits than the clean.
 _KEPT_BY_DEFAULT = 20
 
@@ -32,12 +41,14 @@ def require_sense(run: bool, retained_commits: int | None, dry_run: bool) -> Non
         )
 
 
-def clean_with_hudi(spark: SparkSession, path: str, retained_commits: int | None) -> str:
+def clean_with_hudi(
+    spark: SparkSession, path: str, retained_commits: int | None, more: Mapping[str, str] | None = None
+) -> str:
     """Run Hudi's clean on a table and return what it did, as a sentence.
 
-    `path` is the table's base path as Hadoop knows it. Settings come from the session. If `retained_commits` is None,
-    ``hoodie.clean.commits.retained`` of the session or else Hudi's default holds. Raise RefusedError if the clean
-    fails.
+    `path` is the table's base path as Hadoop knows it. Settings come from the session, and `more` overrides them. If
+    `retained_commits` is None, ``hoodie.clean.commits.retained`` of the session or else Hudi's default holds. Raise
+    RefusedError if the clean fails.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -45,7 +56,7 @@ def clean_with_hudi(spark: SparkSession, path: str, retained_commits: int | None
     from hudi_vector.writing.client import hudi_client
 
     try:
-        with hudi_client(spark, path, _settings(retained_commits)) as client:
+        with hudi_client(spark, path, {**_settings(retained_commits), **(more or {})}) as client:
             done = client.clean()
     except Py4JJavaError as problem:
         raise RefusedError(

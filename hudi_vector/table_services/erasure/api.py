@@ -16,6 +16,8 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, write_of
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.events import heard_as
+from hudi_vector.index.locations import in_directory
+from hudi_vector.options import INDEX_EXTERNAL_DIR
 from hudi_vector.shown import Shown
 from hudi_vector.storage import FileInfo, StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
@@ -25,14 +27,17 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.arguments import texts
 from hudi_vector.table_services.cleaning.leftovers import Leftover, list_leftovers
 from hudi_vector.table_services.cleaning.table import ServiceTable
+from hudi_vector.table_services.erasure.caches import cached_of, receipts_with
 from hudi_vector.table_services.erasure.container_use import ContainerUse
 from hudi_vector.table_services.erasure.key_rows import KeyScan
-from hudi_vector.table_services.erasure.places import not_looked_at, segments_holding
+from hudi_vector.table_services.erasure.others import rows_elsewhere
+from hudi_vector.table_services.erasure.places import metadata_files, not_looked_at, segments_holding
 from hudi_vector.table_services.erasure.record import (
     COMPLETE,
     ERASURES,
+    OPEN,
     ErasureRecord,
-    find_open,
+    find_newest,
     publish_record,
 )
 from hudi_vector.table_services.marking.container_index import Fold
@@ -47,9 +52,9 @@ from hudi_vector.table_services.retention.savepoints import saved_files
 from hudi_vector.table_services.trash.trash import TrashedFile, list_trash
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ErasureResult", "Holder", "check_erasure", "look"]
+__all__ = ["ErasureResult", "Holder", "check_erasure", "look", "look_now", "require_keys", "rows_of", "wanted_keys"]
 
 T = TypeVar("T")
 
@@ -61,6 +66,11 @@ _STAGED = "its write to end, or its lease and the grace to run out and clean_blo
 _HALF_PUBLISHED = "clean_blobs after the grace: it is unknown what it holds"
 _CLOCKS_APART_MS = 600_000  # the greatest expected difference between the storage's clock and ours
 _OWNER = "its owner: the table refers to it and does not own it"
+_STATISTICS = "Hudi's metadata table to be removed and made again: it holds keys, or least and greatest values"
+_LENT = "erase of that table: its rows of the keys refer to blobs of this one"
+_APART = "its own erase: it is another table, which shares blobs with this one"
+_CACHED = "erase on this host, or the removal of the folder of the cache; other hosts have their own"
+_RECEIPT = "its owner: a receipt names one of the keys"
 _KEY = "_hoodie_record_key"
 
 
@@ -69,9 +79,10 @@ class Holder:
     """A file that holds bytes of the keys.
 
     Attributes:
-        path: Path relative to the table's folder; for a file outside of it its URI.
+        path: Path relative to the table's folder; for a file outside of it its URI, or its path on this host.
         bytes: The size of the whole file; 0 for an external file.
-        kind: ``base file``, ``log file``, ``container``, ``trash``, ``leftover``, ``segment`` or ``external``.
+        kind: ``base file``, ``log file``, ``container``, ``trash``, ``leftover``, ``segment``, ``metadata table``,
+            ``cache``, ``registered table``, ``receipt`` or ``external``.
         needs: What must happen before the bytes of the keys are gone.
     """
 
@@ -89,9 +100,10 @@ class ErasureResult(Shown):
         table: The table's base path.
         erasure_id: The id of this erasure's record.
         keys: The number of keys.
+        live: The number of keys that have rows in the newest snapshot.
         holders: The files of the table that hold bytes of the keys.
-        external: Files that rows of the keys refer to but that the table does not own; they do not keep the erasure
-            open.
+        external: What the table does not own, which does not keep the erasure open: files that rows of the keys refer
+            to, data files of registered tables with rows of the keys, and receipts.
         doubts: What could not be read or listed, so that its content is unknown.
         report: The folder of the record.
         not_looked_at: What is below the table's folder and was not searched, as relative paths: the timeline, the
@@ -112,6 +124,7 @@ class ErasureResult(Shown):
     doubts: tuple[str, ...] = ()
     report: str = ""
     not_looked_at: tuple[str, ...] = ()
+    live: int = 0
 
     @property
     def is_well(self) -> bool:
@@ -135,7 +148,9 @@ class ErasureResult(Shown):
 
 @known_arguments()
 @heard_as("check_erasure")
-def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str | Iterable[str]) -> ErasureResult:
+def check_erasure(
+    spark: SparkSession, table: str | os.PathLike[str], keys: str | Iterable[str], *, receipts: str | None = None
+) -> ErasureResult:
     """Find the files that still hold bytes of some records, and what must run to remove these bytes.
 
     Call this function for the first time before the rows are deleted, or right after, while retained files still show
@@ -147,13 +162,16 @@ def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str 
         spark: A registered session.
         table: The name or path of a Hudi table.
         keys: Record keys, as Hudi keeps them in ``_hoodie_record_key``.
+        receipts: A folder on this machine with receipts of searches as JSON files; those with one of the keys are in
+            `external`.
 
     Returns:
-        The base files and log files of every retained version, containers, files in the trash, segments of indexes, and
-        leftovers of killed processes that hold bytes of the keys, each with what it needs; and what was not searched.
+        The base files and log files of every retained version, containers, files in the trash, segments and packs of
+        indexes, files of Hudi's metadata table, leftovers of killed processes, entries of this host's cache on disk,
+        and files of registered tables that hold bytes of the keys, each with what it needs; and what was not searched.
 
     Raises:
-        InvalidArgumentError: There are no keys.
+        InvalidArgumentError: There are no keys, or the folder of receipts cannot be read.
         InvalidTypeError: A key is not a string.
         UnsupportedTableError: The table has no ``_hoodie_record_key``.
         TableNotFoundError: There is no such table.
@@ -162,19 +180,30 @@ def check_erasure(spark: SparkSession, table: str | os.PathLike[str], keys: str 
     Example:
         >>> hv.table_services.check_erasure(spark, "photos", ["cat"]).holders
     """
+    wanted = wanted_keys(keys)
+    found = look_now(spark, ServiceTable.of(spark, table), wanted)
+    named = [] if receipts is None else receipts_with(texts("receipts", receipts)[0], wanted)
+    return replace(found, external=[*found.external, *(Holder(*each, "receipt", _RECEIPT) for each in named)])
+
+
+def rows_of(spark: SparkSession, place: ServiceTable, keys: Collection[str]) -> DataFrame:
+    """Return the rows of some keys in the newest snapshot, with all columns; nothing is read yet."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
+    # A filter on the bare column would use the record index, and with it Hudi 1.2 misses keys that hold a field's name.
+    return spark.read.format("hudi").load(place.path).where(F.concat(F.col(_KEY), F.lit("")).isin(list(keys)))
+
+
+def look_now(spark: SparkSession, place: ServiceTable, keys: Collection[str]) -> ErasureResult:
+    """Look as `look` does, for the keys that have rows now; the references that were read are kept for later runs."""
     from hudi_vector.writing.failures import in_one_sentence
 
-    wanted = _texts(keys)
-    place = ServiceTable.of(spark, table)
-    _open(place.table, place.options)
-    frame = spark.read.format("hudi").load(place.path)
-    # A filter on the bare column would use the record index, and with it Hudi 1.2 misses keys that hold a field's name.
-    key = F.concat(F.col(_KEY), F.lit(""))
-    with in_one_sentence(f"looking for the keys in '{table}' failed", DataFileError):
-        live = {row[0] for row in frame.where(key.isin(wanted)).select(_KEY).distinct().collect()}
-    found = look(place.table, wanted, live, place.options, kept=place.references)
+    require_keys(place.table, place.options)
+    with in_one_sentence(f"looking for the keys in '{place.table}' failed", DataFileError):
+        live = {row[0] for row in rows_of(spark, place, keys).select(_KEY).distinct().collect()}
+    directory = INDEX_EXTERNAL_DIR.in_session(spark)
+    indexes = in_directory(directory, place.table, "").root if directory else None
+    found = look(place.table, keys, live, place.options, kept=place.references, indexes=indexes)
     place.keep_references(forget=False)
     return found
 
@@ -186,6 +215,7 @@ def look(
     options: StorageOptions = _LOCAL,
     *,
     kept: KeptReferences | None = None,
+    indexes: str | None = None,
     now_ms: int | None = None,
 ) -> ErasureResult:
     """Search every retained file for bytes of the keys, publish the erasure's record, and return the result.
@@ -198,10 +228,11 @@ def look(
         live: The keys that have rows in the newest snapshot.
         options: Options to open storage.
         kept: The references of data files as earlier runs stored them; without it all files are read.
+        indexes: The folder of the table's indexes in another directory, if there is one.
         now_ms: The time in milliseconds since 1970, UTC, for tests; the clock's by default.
     """
     now = clock_ms() if now_ms is None else now_ms
-    native = _open(normalise(table), options)
+    native = require_keys(normalise(table), options)
     root, storage = native.source.uri, native.storage
     area, places, scan = BlobArea(root), Places(), KeyScan(keys)
     listed, odd = list_below(storage, area.uri)
@@ -214,22 +245,29 @@ def look(
     read = read_here if kept is None else kept.whole
     tables, doubts = sharing_tables(native, ())
     doubts += [doubt for each in tables for doubt in gather(each, read, everyone).doubts]
+    home = places.identity(f"{area.uri}/.").removesuffix(".")
+    theirs = rows_elsewhere(tables[1:], keys, home, doubts)
     doubts += [*odd, *gathered.doubts, *mine.doubts, *everyone.doubts]
     use = ContainerUse.of(root, everyone, options)
     trash = _listed(partial(list_trash, storage, root), doubts)
     segments = _listed(partial(segments_holding, native, scan.held), doubts)
+    segments += _listed(partial(segments_holding, native, scan.held, indexes), doubts) if indexes else []
+    statistics = _listed(partial(metadata_files, storage, root), doubts)
     passed_over = tuple(_listed(partial(not_looked_at, storage, root, use.loose, left, trash), doubts))
     unknown = tuple(dict.fromkeys(doubts))
-    home = places.identity(f"{area.uri}/.").removesuffix(".")
     named = {
         uri: join(BLOB_AREA, uri.removeprefix(home)) if uri.startswith(home) else None for uri, _ in mine.below("")
     }
     there = {info.uri.removeprefix(f"{root}/"): info for info in files.values()}
-    record = find_open(storage, root, keys) or ErasureRecord.new(root, keys, now)
-    record = _suspecting(record, there, use, trash, left)
-    known = {*record.containers, *filter(None, named.values())}
     holders = list(_data_files(native, scan.held, frozenset(live)))
     has_rows = bool(holders)
+    before = find_newest(storage, root, keys)
+    is_open = before is not None and before.state == OPEN
+    record = before if before is not None and is_open else ErasureRecord.new(root, keys, now)
+    # The metadata table changes with each commit; what came after a complete erasure has no keys of rows that are gone.
+    shows = is_open or has_rows or before is None
+    record = _suspecting(record, there, use, trash, left, statistics if shows else [])
+    known = {*record.containers, *filter(None, named.values())}
     holders += [
         Holder(path, info.size, "container", _container_needs(has_rows, path in known, path in use.loose))
         for path, info in sorted(there.items())
@@ -240,8 +278,13 @@ def look(
         for file in trash
         if file.path in known or file.path in record.suspects
     ]
-    holders += _elsewhere(segments, left, record)
+    holders += _elsewhere(segments, left, statistics, record)
+    holders += [Holder(each.uri, each.bytes, "registered table", _LENT) for each in theirs if each.borrows]
+    held = {holder.path for holder in holders}
+    cached = [] if options.cache is None else cached_of(options.cache, storage, root, held)
+    holders += [Holder(path, size, "cache", _CACHED) for path, _, size in cached]
     external = [Holder(uri, 0, "external", _OWNER) for uri, path in named.items() if path is None]
+    external += [Holder(each.uri, each.bytes, "registered table", _APART) for each in theirs if not each.borrows]
     record = replace(
         record,
         containers=tuple(sorted(known)),
@@ -252,7 +295,9 @@ def look(
         record = replace(record, state=COMPLETE, completed_ms=now, identity=gathered.identity)
     record = publish_record(storage, record)
     report = join(root, ERASURES, record.erasure_id)
-    return ErasureResult(root, record.erasure_id, record.keys, holders, external, unknown, report, passed_over)
+    return ErasureResult(
+        root, record.erasure_id, record.keys, holders, external, unknown, report, passed_over, len(live)
+    )
 
 
 def _suspecting(
@@ -261,13 +306,15 @@ def _suspecting(
     use: ContainerUse,
     trash: Iterable[TrashedFile],
     left: Iterable[Leftover],
+    statistics: Iterable[FileInfo],
 ) -> ErasureRecord:
     """Return the record with the files added that may have come to hold bytes of the keys since the last look.
 
     As long as a look finds rows of the keys, an upsert or a compaction may move their blobs to new containers; once the
     rows are gone too, no data file shows where. The files in question are containers to which nothing refers, newer
-    containers that are partly unreferenced, files in the trash, and staged or half-published files. A container that
-    other rows refer to completely cannot hold bytes of the keys.
+    containers that are partly unreferenced, files in the trash, staged or half-published files, and files of Hudi's
+    metadata table with keys or statistics. A container that other rows refer to completely cannot hold bytes of the
+    keys.
     """
     if not record.rows_ms:
         return record
@@ -276,6 +323,7 @@ def _suspecting(
     new = {path for path in use.partly_dead if path in use.loose or (not is_first and there[path].mtime_ns > since_ns)}
     mine = {path for path in new if write_of(record.table, join(record.table, path))}
     others = {*(file.path for file in trash), *(each.path for each in left)}
+    others |= {info.uri.removeprefix(f"{record.table}/") for info in statistics}
     return replace(record, suspects=tuple(sorted({*record.suspects, *mine, *others})))
 
 
@@ -289,13 +337,20 @@ def _listed(listing: Callable[[], Iterable[T]], doubts: list[str]) -> list[T]:
 
 
 def _elsewhere(
-    segments: Iterable[tuple[str, int, str]], left: Iterable[Leftover], record: ErasureRecord
+    segments: Iterable[tuple[str, int, str]],
+    left: Iterable[Leftover],
+    statistics: Iterable[FileInfo],
+    record: ErasureRecord,
 ) -> Iterator[Holder]:
     for each in left:
         if each.files and each.path in record.suspects:
             yield Holder(each.path, each.bytes, "leftover", _STAGED if each.write_id else _HALF_PUBLISHED)
     for path, size, needs in segments:
         yield Holder(path, size, "segment", needs)
+    for info in statistics:
+        path = info.uri.removeprefix(f"{record.table}/")
+        if path in record.suspects:
+            yield Holder(shown(path), info.size, "metadata table", _STATISTICS)
 
 
 def _data_files(
@@ -331,7 +386,8 @@ def _container_needs(has_rows: bool, is_known: bool, is_loose: bool) -> str:
     return f"{_REPACKED}, since it is unknown whose bytes its dead parts are, {_CLEANED}"
 
 
-def _open(root: str, options: StorageOptions) -> NativeTable:
+def require_keys(root: str, options: StorageOptions) -> NativeTable:
+    """Open a table by its normalised base path; raise UnsupportedTableError if its rows have no record key."""
     native = NativeTable(Source(root, root, options))
     if not native.config.populates_meta_fields:
         raise UnsupportedTableError(
@@ -341,7 +397,8 @@ def _open(root: str, options: StorageOptions) -> NativeTable:
     return native
 
 
-def _texts(keys: str | Iterable[str]) -> list[str]:
+def wanted_keys(keys: str | Iterable[str]) -> list[str]:
+    """Return the keys that a caller gave, each once, sorted; raise InvalidArgumentError if there are none."""
     found = texts("keys", keys)
     if not found:
         raise InvalidArgumentError("there are no keys to look for; give one or more record keys")

@@ -1,10 +1,13 @@
-"""Rows of given record keys in all retained files, superseded versions included, and their blob references."""
+"""Rows of given record keys in all retained files, superseded versions included, and their blob references.
+
+A deletion in a log file holds the key of the row that it deletes, so a file with one counts as a file with the row.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from typing import Any
 
 import fastavro
@@ -26,6 +29,7 @@ from hudi_vector.read.logs.blocks import (
     rows_of_block,
     schema_of_block,
 )
+from hudi_vector.read.logs.keys import keys_of_block
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table.avro_schema import require_finite
@@ -79,7 +83,7 @@ class KeyScan:
                     rows = file.read_row_group(group, columns=leaves, use_threads=False) if leaves else None
                     yield found, distinct([] if rows is None else [references_in(rows.filter(mine))])
 
-    def _log(self, source: Any) -> Iterator[tuple[set[str], pa.Table]]:
+    def _log(self, source: Any) -> Iterator[tuple[Set[str], pa.Table]]:
         for block in read_blocks(source):
             if block.kind == PARQUET_DATA:
                 yield from self._parquet(pa.BufferReader(pa.py_buffer(block.content)))
@@ -92,7 +96,9 @@ class KeyScan:
                         f"the block at byte {block.offset} is cut off, so that it is unknown whose rows it holds; "
                         "Hudi's compaction of its file group, and clean after it, remove the file"
                     )
-            elif block.kind not in (COMMAND, DELETE):
+            elif block.kind == DELETE:
+                yield self._keys.intersection(keys_of_block(block)), distinct([])
+            elif block.kind != COMMAND:
                 yield self._avro(block)
 
     def _avro(self, block: LogBlock) -> tuple[set[str], pa.Table]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 
 from hudi_vector.blobs.names import BLOB_AREA, STAGING, is_write_id, write_of
 from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.index.catalog import opened_index
 from hudi_vector.index.files import file_of_segment, indexes_folder
+from hudi_vector.index.locations import IndexPlace
 from hudi_vector.index.packs.stored import paths_in_pack
-from hudi_vector.storage import FileInfo, Storage, is_half_published, join
+from hudi_vector.storage import FileInfo, Storage, StorageOptions, is_half_published, join, open_storage
 from hudi_vector.storage.listed import shown
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.cleaning.leftovers import Leftover
@@ -18,36 +21,72 @@ from hudi_vector.table_services.guards import is_plain
 from hudi_vector.table_services.retention.retained import RetainedFile, list_retained
 from hudi_vector.table_services.trash.trash import OUTSIDE_TRASH, TRASH, TrashedFile
 
-__all__ = ["not_looked_at", "segments_holding"]
+__all__ = ["metadata_files", "not_looked_at", "segments_holding"]
 
 _HOODIE = ".hoodie"
 _SERVICE = posixpath.dirname(STAGING)
 _LOOKED_AT = frozenset({BLOB_AREA, ".hoodie/blob_service", ".hoodie/vector_index"})
 _SEGMENTS, _PACKS = "segments", "packs"
+_METADATA = ".hoodie/metadata"
+_NAMES_ONLY = frozenset({".hoodie", "files"})
+"""The folders of Hudi's metadata table that hold names and paths of files, and no values of rows."""
 
 
-def segments_holding(native: NativeTable, held: Collection[RetainedFile]) -> Iterator[tuple[str, int, str]]:
-    """Yield path, bytes and needs of each file of the table's own indexes that may hold vectors of some rows.
+def metadata_files(storage: Storage, table: str) -> list[FileInfo]:
+    """Return the files of Hudi's metadata table that may hold keys of rows, or the least and greatest of their values.
+
+    `table` is a normalised base path. The index of record keys, column statistics and every other part are included,
+    but for the list of the table's files.
+    """
+    home = join(table, _METADATA)
+    parts = [join(home, name) for name in storage.list_folders(home) if name not in _NAMES_ONLY]
+    listed = storage.each(lambda part: storage.list_files(part, recursive=True), parts)
+    named = (info for infos in listed for info in infos)
+    return [info for info in named if not info.name.endswith(".crc") and "partition_metadata" not in info.name]
+
+
+def segments_holding(
+    native: NativeTable, held: Collection[RetainedFile], folder: str | None = None
+) -> Iterator[tuple[str, int, str]]:
+    """Yield path, bytes and needs of each file of a table's indexes that may hold vectors of some rows.
 
     `held` has the data files with rows of the keys. A segment whose data file no longer exists is included, as is a
-    pack with such a segment, because it may hold the vector of any row. Paths are relative to the table's folder;
-    vectors may be stored as they are or as codes.
+    pack with such a segment, because it may hold the vector of any row. What it needs ends with the generation of the
+    index that names the file. Vectors may be stored as they are or as codes. `folder` is the root of the indexes, by
+    default the table's own. Paths are relative to the table's folder, and URIs where the indexes are elsewhere.
     """
-    root, storage = native.source.uri, native.storage
+    root = native.source.uri
+    home = folder or indexes_folder(root)
+    storage = open_storage(home, native.source.options)
     found = [
         info
-        for info in storage.list_files(indexes_folder(root), recursive=True)
+        for info in storage.list_files(home, recursive=True)
         if info.uri.split("/")[-2] in (_SEGMENTS, _PACKS) and not is_half_published(info.name)
     ]
-    there = {_stem(file) for file in list_retained(root, storage).files} if found else set()
+    named = _generations(root, found, native.source.options)
+    there = {_stem(file) for file in list_retained(root, native.storage).files} if found else set()
     holding = {_stem(file) for file in held}
     found.sort(key=lambda info: info.uri)
     for info, stems in zip(found, storage.each(partial(_stems_in, storage), found), strict=True):
         path = shown(info.uri.removeprefix(f"{root}/"))
         if stems & holding:
-            yield path, info.size, "the data files first, and hv.index.compact after them"
+            yield path, info.size, f"the data files first, and hv.index.compact after them{named.get(info.uri, '')}"
         elif not stems or not stems <= there:
-            yield path, info.size, "hv.index.compact: its data file is gone, and it may have held the rows"
+            gone = "hv.index.compact: its data file is gone, and it may have held the rows"
+            yield path, info.size, f"{gone}{named.get(info.uri, '')}"
+
+
+def _generations(table: str, files: Iterable[FileInfo], options: StorageOptions) -> dict[str, str]:
+    """Return, by URI, the words that name the newest generation of an index that names a segment or pack."""
+    found: dict[str, str] = {}
+    for folder in sorted({info.uri.rsplit("/", 2)[0] for info in files}):
+        with suppress(DataFileError, UnsupportedTableError, OSError):  # such an index names nothing
+            index = opened_index(IndexPlace(table, folder), options)
+            for entry in () if index is None else index.manifest.entries:
+                part, name = (_SEGMENTS, entry.segment) if entry.pack is None else (_PACKS, entry.pack.name)
+                assert index is not None
+                found[join(folder, part, name)] = f" ({index.name} names it)"
+    return found
 
 
 def _stems_in(storage: Storage, info: FileInfo) -> set[str]:

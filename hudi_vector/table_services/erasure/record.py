@@ -22,7 +22,16 @@ from hudi_vector.storage import Storage, join
 from hudi_vector.storage.records import Record
 from hudi_vector.storage.stored_values import one_of
 
-__all__ = ["COMPLETE", "ERASURES", "OPEN", "ErasureRecord", "find_open", "publish_record", "read_erasure"]
+__all__ = [
+    "COMPLETE",
+    "ERASURES",
+    "OPEN",
+    "ErasureRecord",
+    "find_newest",
+    "find_open",
+    "publish_record",
+    "read_erasure",
+]
 
 ERASURES = ".hoodie/blob_service/v1/erasures"
 OPEN, COMPLETE = "open", "complete"
@@ -81,13 +90,19 @@ _RECORD = Record("erasure", 1, ErasureRecord, elsewhere=("table", "erasure_id", 
 
 
 def find_open(storage: Storage, table: str, keys: Collection[str]) -> ErasureRecord | None:
-    """Return the newest open record about exactly these keys, or None.
+    """Return the open record about exactly these keys, or None; raise as `find_newest` does."""
+    found = find_newest(storage, table, keys)
+    return found if found is not None and found.state == OPEN else None
+
+
+def find_newest(storage: Storage, table: str, keys: Collection[str]) -> ErasureRecord | None:
+    """Return the newest record about exactly these keys, or None.
 
     Raise DataFileError if a record is damaged, and UnsupportedTableError if another version of this package wrote one.
     """
     for erasure_id in sorted(storage.list_folders(join(table, ERASURES)), reverse=True):
         found = read_erasure(storage, table, erasure_id)
-        if found is not None and found.state == OPEN and found.is_of(keys):
+        if found is not None and found.is_of(keys):
             return found
     return None
 
