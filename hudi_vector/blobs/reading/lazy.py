@@ -118,6 +118,9 @@ def lazy_sizes(fetcher: BlobFetcher, columns: LazyColumns, bases: BaseFiles, fil
 
     Raises errors as `lazy_pieces` does.
     """
+    open_end = as_flags(columns.path.is_valid()) & as_flags(columns.length.is_null())
+    if not open_end.any() and columns.sizes.min(initial=0) >= 0:
+        return columns.sizes  # no reference has to be resolved to know how many bytes it is
     try:
         sizes = fetcher.sizes(columns.blobs(), files=files)
     except BlobReadError:
