@@ -116,6 +116,19 @@ def test_searches_start_no_job(store, spark):
     assert hv.last_reports(1)[0].k == 4
 
 
+def test_a_search_returns_groups_by_a_column(store):
+    found = store.similarity_search("text 3", k=2, group_by="country")
+    wanted = {nearest("text 3", lambda m, of=country: m["country"] == of)[0] for country in ("DE", "FR")}
+    assert {each.id for each in found} == wanted
+
+
+def test_a_receipt_has_the_whole_condition_over_json_too(store):
+    store.similarity_search("text 3", filter={"odd": 1, "price": {"$lt": 4}})
+    receipt = hv.last_reports(1)[0].receipt()
+    assert "id IN ('id01', 'id03')" in receipt.to_json()
+    assert hv.replay(None, receipt).same
+
+
 def test_scores_are_distances_and_relevance_is_cosine(store):
     (first, distance), *_ = store.similarity_search_with_score("text 3")
     assert (first.page_content, distance) == ("text 3", pytest.approx(0, abs=1e-6))
