@@ -106,13 +106,27 @@ def test_a_filter_chooses_the_documents_that_are_searched(store, condition, pass
 
 
 def test_searches_start_no_job(store, spark):
-    tracker = spark.sparkContext.statusTracker()
-    before = set(tracker.getJobIdsForGroup())
-    assert before, "the write of the table ran jobs"
+    jobs = spark._jsc.sc().dagScheduler().numTotalJobs
+    before = jobs()
     store.similarity_search("text 3", filter={"odd": 1})
     store.get_by_ids(IDS)
-    assert set(tracker.getJobIdsForGroup()) == before
+    assert jobs() == before
+    spark.range(1).collect()
+    assert jobs() > before  # as a job of Spark is counted
     assert hv.last_reports(1)[0].k == 4
+
+
+def test_a_search_returns_groups_by_a_column(store):
+    found = store.similarity_search("text 3", k=2, group_by="country")
+    wanted = {nearest("text 3", lambda m, of=country: m["country"] == of)[0] for country in ("DE", "FR")}
+    assert {each.id for each in found} == wanted
+
+
+def test_a_receipt_has_the_whole_condition_over_json_too(store):
+    store.similarity_search("text 3", filter={"odd": 1, "price": {"$lt": 4}})
+    receipt = hv.last_reports(1)[0].receipt()
+    assert "id IN ('id01', 'id03')" in receipt.to_json()
+    assert hv.replay(None, receipt).same
 
 
 def test_scores_are_distances_and_relevance_is_cosine(store):

@@ -27,7 +27,7 @@ from hudi_vector.query.report import Progress, SearchReport, answering, keep_rep
 from hudi_vector.query.tuning import AS_SET, Tuning
 from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.conform import vector_type
-from hudi_vector.read.predicate.form import Predicate, parse
+from hudi_vector.read.predicate.form import Predicate, parse, to_text
 from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.table.instants import AsOf, parse_as_of, zone_info
@@ -131,13 +131,14 @@ class Asked:
             tuning = replace(tuning, grouping=tuning.grouping.within(snapshot.schema, self.table))
         terms = [] if self.filter is None else [parse(self.filter, snapshot.schema)]
         terms += [] if self.where is None else [self.where]
+        predicate = conjunction(terms) if terms else None
         request = SearchRequest(
             column=column,
             metric=self.metric,
             k=self.k,
             max_distance=self.max_distance,
-            predicate=conjunction(terms) if terms else None,
-            filter_text=self.filter,
+            predicate=predicate,
+            filter_text=self.filter if self.where is None or predicate is None else to_text(predicate),
             zone=self.zone,
             execution="local",
             tuning=tuning,
