@@ -105,10 +105,9 @@ class Task:
         vector = f"from_json('[{numbers}]', 'array<double>')" if len(query) > _LITERAL else f"ARRAY({numbers})"
         more = {"filter": condition, **effort}
         named = "".join(f", {name} => {value!r}" for name, value in more.items() if value is not None)
-        columns = ", ".join([*self.columns, "_distance"])
-        metric = "'l2'" if self.function.endswith("_native") else "metric => 'l2'"
-        if self.function.endswith("_native"):
-            columns = ", ".join(self.columns)
+        is_native = self.function.endswith("_native")
+        columns = ", ".join(self.columns if is_native else [*self.columns, "_distance"])
+        metric = "'l2'" if is_native else "metric => 'l2'"
         called = f"{self.function}('{self.place}', 'emb', {vector}, {K}, {metric}{named})"
         rows = SparkSession.active().sql(f"SELECT {columns} FROM {called}").collect()
         return pa.Table.from_pylist([row.asDict() for row in rows])
