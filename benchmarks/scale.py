@@ -10,9 +10,9 @@ LanceDB's IVF_PQ of as many. ``search`` uses what is there.
 Every contestant searches in processes of its own. First each tries rising efforts, and takes the quickest whose recall
 is at least 0.95; ours is also asked for this recall. Then a new process begins with files that the system has
 forgotten: its first search, 100 searches of new queries (``cold``), the same once more (``warm``), a batch of 1,000
-others twice, and 50 with filters that a half to a thousandth of the rows pass. Exact searches are a first one and four more.
-Recall is the share of the ten nearest rows by l2 that were found; memory is the most that the process had resident,
-with all processes it started. Files that are mapped count as memory too.
+others twice, and 50 with filters that a half to a thousandth of the rows pass. Exact searches are a first one and four
+more. Recall is the share of the ten nearest rows by l2 that were found; memory is the most that the process had
+resident, with all processes it started. Files that are mapped count as memory too.
 
 LanceDB is measured where ``HUDI_VECTOR_LANCEDB`` names an interpreter that has it, or the one that runs this does.
 """
