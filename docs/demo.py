@@ -42,17 +42,13 @@ def main() -> None:
 
 
 def _session(output: Path) -> SparkSession:
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .appName("hudi-vector demo")
-        .config("spark.sql.warehouse.dir", str(output / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={output / 'derby'}")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-    )
-    spark = hv.register(hv.configure(builder).getOrCreate())
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    config = {
+        "spark.sql.warehouse.dir": str(output / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={output / 'derby'}",
+        "spark.ui.enabled": False,
+        "spark.sql.shuffle.partitions": 4,
+    }
+    return hv.session("hudi-vector demo", master="local[*]", config=config)
 
 
 def _make_tables(spark: SparkSession, output: Path) -> str:
