@@ -36,7 +36,7 @@ _ROOMS = {
     "vectors": hv.vectors,
     "table_services": hv.table_services,
 }
-_STORES = ("haystack", "langchain", "llama_index")
+_STORES = ("haystack", "langchain", "llama_index", "ray")
 
 
 def lines() -> list[str]:
