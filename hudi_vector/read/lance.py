@@ -112,16 +112,14 @@ class LanceSlice:
         return self._stored().live
 
     def allowed(self, counts: ScanCounts) -> npt.NDArray[np.bool_]:
-        """Return a mask over all positions of the live rows that pass the predicate, and add to `counts`.
-
-        The specification must have a predicate.
-        """
+        """Return a mask over all positions of the live rows that pass the predicate, and add to `counts`."""
         spec, stored = self._spec, self._stored()
         mask = np.zeros(stored.rows, np.bool_)
         held = [name for name in spec.filter_columns if name in stored.names]
-        assert spec.predicate is not None
         for positions, batch in stored.batches(held or [spec.column.name]):
-            kept = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
+            kept = np.ones(batch.num_rows, np.bool_)
+            if spec.predicate is not None:
+                kept = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
             mask[positions[kept]] = True
             counts.rows += batch.num_rows
             counts.filtered += int((~kept).sum())

@@ -303,5 +303,7 @@ def test_a_lance_file_gives_the_same_rows(tmp_path: Path) -> None:
         got = slice_.vectors_at(np.array(asked), ScanCounts())
         assert got.positions.tolist() == [0, 7, 499]
         np.testing.assert_array_equal(got.values, numbers[[0, 7, 499]])
+    mask = LanceSlice(info(path), spec_of(), keep=False).allowed(counts := ScanCounts())
+    assert (mask.all(), len(mask), counts.rows) == (True, 500, 500)
     with pytest.raises(DataFileError, match="none at position 500"):
         LanceSlice(info(path), spec_of(), keep=True).vectors_at(np.array([500]), ScanCounts())

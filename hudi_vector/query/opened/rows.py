@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from hudi_vector.read.conform import conform
 from hudi_vector.read.lance import LanceSlice
 from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.parquet.slice import ParquetSlice
-from hudi_vector.read.predicate.nodes import TRUE, Predicate
+from hudi_vector.read.predicate.nodes import Predicate
 from hudi_vector.read.spec import ScanCounts
 from hudi_vector.table.model import Snapshot
 
@@ -78,6 +77,4 @@ def _plan(
     )
     plan = make_plan(snapshot, request, conf or {})
     require_readable(plan)
-    if predicate is None and any(access.access == "lance" for access in plan.slices):
-        return replace(plan, spec=replace(plan.spec, predicate=TRUE))  # its reader asks a predicate for a mask
     return plan
