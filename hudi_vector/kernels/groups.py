@@ -185,7 +185,8 @@ class GroupedTopK(TopK):
         k: The number of groups that each query wants.
         bounds: What is known of the distance of each query's k-th group.
         pool: The rows to keep.
-        codes: A function that returns the codes of groups, from 0, for the values that a `GroupedBlock` gives.
+        codes: A function that returns the codes of groups, from 0, for the values that a `GroupedBlock` gives; -1 for
+            groups that do not matter.
     """
 
     def __init__(
@@ -242,6 +243,8 @@ class GroupedTopK(TopK):
 
     def _codes_at(self, block: VectorBlock, rows: npt.NDArray[Any]) -> Ints:
         assert isinstance(block, GroupedBlock)
+        if len(self.queries) == 1:
+            return self._codes(block.values_at(rows))
         distinct, inverse = np.unique(rows, return_inverse=True)
         codes: Ints = self._codes(block.values_at(distinct))[inverse]
         return codes

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,33 @@ from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import OpenedSlice, Question, SliceFound, Slices, joined
 from hudi_vector.query.grouped.by_index import found_by_index
 from hudi_vector.query.grouping.arguments import Grouping
-from hudi_vector.query.grouping.keys import GroupCodes
+from hudi_vector.query.grouping.keys import GroupCodes, group_keys
 from hudi_vector.query.merge import Winners
 from hudi_vector.read.several import Together
 from hudi_vector.read.spec import ScanCounts
 
 __all__ = ["GroupedQuestion", "question_of"]
 
-Members = tuple[tuple[bytes, ...], ...]
-"""The keys of the groups of each query."""
+
+@dataclass(frozen=True)
+class Members:
+    """The groups whose rows are searched: their keys for each query, and the values of all of them together."""
+
+    keys: tuple[tuple[bytes, ...], ...]
+    values: pa.Table
+
+    @classmethod
+    def of(cls, winners: Winners, values: pa.Table, queries: int) -> Members:
+        """Return the groups of the rows that were found, whose columns have these values."""
+        found: list[list[bytes]] = [[] for _ in range(queries)]
+        for query, key in zip(winners.query.tolist(), group_keys(values), strict=True):
+            found[query].append(key)
+        return cls(tuple(map(tuple, found)), values)
+
+    def of_queries(self, part: slice) -> tuple[Ints, list[bytes]]:
+        """Return the number of each group's query within a part of the queries, and its key."""
+        keys = self.keys[part]
+        return np.repeat(np.arange(len(keys)), [len(own) for own in keys]), [key for own in keys for key in own]
 
 
 @dataclass(frozen=True)
@@ -118,7 +137,8 @@ class GroupedQuestion:
         for hits, seen in slices.search(nearest, bounds):
             parts += hits
             counts.add(seen)
-        members = _members(slices.merged(nearest, parts), self.queries)
+        winners = slices.merged(nearest, parts)
+        members = Members.of(winners, slices.columns(winners, self.needs), self.queries)
         yield [], counts
         limits = Bounds(self.bounds().distance, np.ones(self.queries, np.bool_))
         for hits, seen in slices.search(replace(self, members=members), limits):
@@ -139,14 +159,6 @@ def question_of(
     return GroupedQuestion(vectors, metric, k, grouping, max_distance, block_queries)
 
 
-def _members(winners: Winners, queries: int) -> Members:
-    assert winners.group is not None or not len(winners)
-    found: list[list[bytes]] = [[] for _ in range(queries)]
-    for query, key in zip(winners.query.tolist(), () if winners.group is None else winners.group, strict=True):
-        found[query].append(key)
-    return tuple(map(tuple, found))
-
-
 class _BestGroups:
     """A collector of the best rows of groups, which compares a block of the queries at a time."""
 
@@ -159,17 +171,15 @@ class _BestGroups:
             part = slice(first, first + question.block_queries)
             known = Bounds(bounds.distance[part], bounds.is_full[part])
             pool: GroupPool | MemberPool = GroupPool(question.k, known)
+            codes = self._codes.of
             if question.members is not None:
-                pool = self._member_pool(question.members[part], question.per_group, known)
+                query, keys = question.members.of_queries(part)
+                code = self._codes.of_keys(keys)
+                order = np.lexsort((code, query))
+                pool = MemberPool(question.per_group, query[order], code[order], known)
+                codes = partial(self._codes.among, question.members.values)
             vectors = question.vectors[part]
-            top = GroupedTopK(vectors, question.metric, question.k, known, pool, self._codes.of)
-            self._searches.append((first, top))
-
-    def _member_pool(self, members: Members, count: int, bounds: Bounds) -> MemberPool:
-        query = np.repeat(np.arange(len(members)), [len(keys) for keys in members])
-        code = self._codes.of_keys(key for keys in members for key in keys)
-        order = np.lexsort((code, query))
-        return MemberPool(count, query[order], code[order], bounds)
+            self._searches.append((first, GroupedTopK(vectors, question.metric, question.k, known, pool, codes)))
 
     def offer(self, blocks: Together) -> None:
         """Compare the rows of a block with all queries."""

@@ -33,6 +33,18 @@ class GroupCodes:
         keys, number = _distinct(values)
         return self.of_keys(keys)[number]
 
+    def among(self, wanted: pa.Table, values: pa.Table) -> Ints:
+        """Return the code of each row's group, -1 for a row whose group is certainly not among the wanted ones."""
+        near = np.ones(values.num_rows, np.bool_)
+        for name in values.column_names:
+            column = values.column(name)
+            # Two zeros, and two NaN, may be other values to Arrow.
+            if not pa.types.is_floating(column.type):
+                near &= np.asarray(pc.is_in(column, value_set=wanted.column(name).combine_chunks()))
+        codes = np.full(values.num_rows, -1, np.int64)
+        codes[near] = self.of(values.filter(pa.array(near)))
+        return codes
+
     def keys(self, codes: Ints) -> npt.NDArray[Any]:
         """Return the key of each code."""
         return _objects(list(self._codes))[codes]
@@ -52,11 +64,12 @@ def group_keys(values: pa.Table) -> npt.NDArray[Any]:
 
 def _distinct(values: pa.Table) -> tuple[list[bytes], Ints]:
     """Return the keys of the distinct rows, and for each row the number of its key; two numbers may have one key."""
+    columns = [_encoded(column) for column in values.columns]
+    if len(columns) == 1:
+        [(number, held)] = columns
+        return [repr((value,)).encode() for value in held], number
     number = np.zeros(values.num_rows, np.int64)
-    columns = []
-    for column in values.columns:
-        codes, held = _encoded(column)
-        columns.append((codes, held))
+    for codes, held in columns:
         # Made dense after each column, so that the numbers never overflow.
         _, number = np.unique(number * (len(held) + 1) + codes, return_inverse=True)
     _, first = np.unique(number, return_index=True)
