@@ -101,7 +101,8 @@ query.opened                vectors  arguments errors index kernels.metrics opti
                                      query.grouping query.lance read read.logs read.parquet read.predicate shown storage
                                      table
 query.changes               vectors  errors query.opened read table
-query.replays               vectors  errors index kernels.metrics query query.opened query.receipts shown storage table
+query.replays               vectors  errors index kernels.metrics query query.grouped query.grouping query.opened
+                                     query.receipts shown storage table
 replays                     vectors  arguments errors options query query.receipts query.replays spark.search table
                                      table_services
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes

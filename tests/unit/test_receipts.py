@@ -98,6 +98,7 @@ def test_the_document_says_what_was_asked_and_read(table: WrittenTable) -> None:
         "filter": "price < 80",
         "zone": "UTC",
         "columns": ["id"],
+        "groups": None,
     }
     assert document["access"] == {"mode": "exact", "execution": "local", "slices": {"parquet": 3}, "index": None}
     assert document["snapshot"]["instant"] == "20260101000001000"
@@ -119,6 +120,8 @@ def test_the_document_says_what_was_asked_and_read(table: WrittenTable) -> None:
         {"metric": "cosine", "columns": ["name"]},
         {"query": [QUERY, QUERY[::-1]]},
         {"filter": "price < 0"},
+        {"group_by": "grp", "per_group": 3, "k": 2},
+        {"group_by": ["price"], "group_nulls": "drop", "filter": "id > 3"},
     ],
 )
 def test_a_replay_after_later_writes_gives_the_same_bits(
