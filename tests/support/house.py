@@ -83,7 +83,7 @@ index.calibration           vectors  errors index index.kinds kernels kernels.me
 query                       vectors  arguments errors events executors index index.calibration index.kinds kernels
                                      kernels.metrics options query.grouping query.indexed query.lance query.receipts
                                      read read.logs read.parquet read.predicate schema shown storage table
-query.receipts              vectors  arguments errors kernels.metrics options query read read.predicate
+query.receipts              vectors  arguments errors kernels.metrics options query query.grouping read read.predicate
                                      shown storage version
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors options read read.parquet schema storage table

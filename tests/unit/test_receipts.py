@@ -517,10 +517,16 @@ def test_the_last_reports_keep_eight_answers_of_some_size(table: WrittenTable) -
         assert many.report._answered is not None
 
 
-def test_a_search_for_groups_has_no_receipt(table: WrittenTable) -> None:
-    grouped = hv.open(str(table.path), column="emb").search(QUERY, k=2, group_by="price")
-    with pytest.raises(UnsupportedTableError, match=r"t' was searched with group_by; search without it"):
-        grouped.report.receipt()
+def test_a_receipt_of_groups_says_which(table: WrittenTable, rows: list[Row]) -> None:
+    with hv.open(str(table.path), column="emb") as t:
+        receipt = t.search(QUERY, 2, metric="l2", group_by="grp", per_group=2, group_nulls="drop").report.receipt()
+    assert receipt.document()["search"]["groups"] == {"columns": ["grp"], "per_group": 2, "drop_nulls": True}
+    assert receipt.content.search.filter is None
+    nearest = [[key for _, key, _ in brute_force([r for r in rows if r.group == group], QUERY, 2)] for group in "ab"]
+    found = [row["key"] for row in receipt.rows()]
+    assert sorted(found) == sorted(key for keys in nearest for key in keys)
+    assert found[0] == brute_force(rows, QUERY, 1)[0][1]
+    assert hv.replay(None, receipt).same
 
 
 # The command

@@ -80,10 +80,6 @@ def _require_replayable(plan: SearchPlan) -> None:
             f"a receipt names an instant to come back to, and '{name}' has none: it is not a Hudi table, or it has no "
             "commit yet"
         )
-    if plan.grouping is not None:
-        raise UnsupportedTableError(
-            f"a receipt holds no groups, and '{name}' was searched with group_by; search without it for a receipt"
-        )
     if plan.execution == "spark":
         raise UnsupportedTableError(
             f"a receipt holds where rows lie, and '{name}' was {plan.reason}, which does not say; there are receipts "
