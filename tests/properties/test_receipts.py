@@ -19,6 +19,7 @@ from hudi_vector.query.receipts.receipt import (
     Arguments,
     Files,
     FoundRow,
+    Groups,
     IndexRead,
     Queries,
     Receipt,
@@ -69,6 +70,10 @@ contents = st.builds(
         filter=st.none() | TEXT,
         zone=TEXT,
         columns=st.lists(TEXT, max_size=3).map(tuple),
+        groups=st.none()
+        | st.builds(
+            Groups, columns=st.lists(TEXT, max_size=2).map(tuple), per_group=POSITIVE, drop_nulls=st.booleans()
+        ),
     ),
     access=st.builds(
         Access,

@@ -83,7 +83,7 @@ index.calibration           vectors  errors index index.kinds kernels kernels.me
 query                       vectors  arguments errors events executors index index.calibration index.kinds kernels
                                      kernels.metrics options query.grouping query.indexed query.lance query.receipts
                                      read read.logs read.parquet read.predicate schema shown storage table
-query.receipts              vectors  arguments errors kernels.metrics options query read read.predicate
+query.receipts              vectors  arguments errors kernels.metrics options query query.grouping read read.predicate
                                      shown storage version
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors options read read.parquet schema storage table
@@ -101,7 +101,8 @@ query.opened                vectors  arguments errors index kernels.metrics opti
                                      query.grouping query.lance read read.logs read.parquet read.predicate shown storage
                                      table
 query.changes               vectors  errors query.opened read table
-query.replays               vectors  errors index kernels.metrics query query.opened query.receipts shown storage table
+query.replays               vectors  errors index kernels.metrics query query.grouped query.grouping query.opened
+                                     query.receipts shown storage table
 replays                     vectors  arguments errors options query query.receipts query.replays spark.search table
                                      table_services
 spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes

@@ -98,6 +98,7 @@ def test_the_document_says_what_was_asked_and_read(table: WrittenTable) -> None:
         "filter": "price < 80",
         "zone": "UTC",
         "columns": ["id"],
+        "groups": None,
     }
     assert document["access"] == {"mode": "exact", "execution": "local", "slices": {"parquet": 3}, "index": None}
     assert document["snapshot"]["instant"] == "20260101000001000"
@@ -119,6 +120,8 @@ def test_the_document_says_what_was_asked_and_read(table: WrittenTable) -> None:
         {"metric": "cosine", "columns": ["name"]},
         {"query": [QUERY, QUERY[::-1]]},
         {"filter": "price < 0"},
+        {"group_by": "grp", "per_group": 3, "k": 2},
+        {"group_by": ["price"], "group_nulls": "drop", "filter": "id > 3"},
     ],
 )
 def test_a_replay_after_later_writes_gives_the_same_bits(
@@ -514,10 +517,16 @@ def test_the_last_reports_keep_eight_answers_of_some_size(table: WrittenTable) -
         assert many.report._answered is not None
 
 
-def test_a_search_for_groups_has_no_receipt(table: WrittenTable) -> None:
-    grouped = hv.open(str(table.path), column="emb").search(QUERY, k=2, group_by="price")
-    with pytest.raises(UnsupportedTableError, match=r"t' was searched with group_by; search without it"):
-        grouped.report.receipt()
+def test_a_receipt_of_groups_says_which(table: WrittenTable, rows: list[Row]) -> None:
+    with hv.open(str(table.path), column="emb") as t:
+        receipt = t.search(QUERY, 2, metric="l2", group_by="grp", per_group=2, group_nulls="drop").report.receipt()
+    assert receipt.document()["search"]["groups"] == {"columns": ["grp"], "per_group": 2, "drop_nulls": True}
+    assert receipt.content.search.filter is None
+    nearest = [[key for _, key, _ in brute_force([r for r in rows if r.group == group], QUERY, 2)] for group in "ab"]
+    found = [row["key"] for row in receipt.rows()]
+    assert sorted(found) == sorted(key for keys in nearest for key in keys)
+    assert found[0] == brute_force(rows, QUERY, 1)[0][1]
+    assert hv.replay(None, receipt).same
 
 
 # The command

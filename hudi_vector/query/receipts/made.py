@@ -10,6 +10,7 @@ import numpy as np
 
 from hudi_vector.errors import HudiVectorError, UnsupportedTableError
 from hudi_vector.query.answered import Answered
+from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.plan import IndexUse, SearchPlan
 from hudi_vector.query.receipts.receipt import (
@@ -19,6 +20,7 @@ from hudi_vector.query.receipts.receipt import (
     Arguments,
     Files,
     FoundRow,
+    Groups,
     IndexRead,
     Queries,
     Receipt,
@@ -26,7 +28,7 @@ from hudi_vector.query.receipts.receipt import (
     SnapshotRead,
 )
 from hudi_vector.query.winners import fetch_rows
-from hudi_vector.read.predicate.form import columns, parse, to_text
+from hudi_vector.read.predicate.form import Predicate, columns, parse, to_text
 from hudi_vector.read.spec import TIE_COLUMNS
 from hudi_vector.storage import scheme_of
 from hudi_vector.version import __version__
@@ -61,6 +63,7 @@ def receipt_of(answered: Answered, with_vectors: bool) -> Receipt:
                 filter=_filter_of(plan, answered.filter),
                 zone=plan.spec.zone,
                 columns=tuple(answered.columns),
+                groups=_groups_of(plan.grouping),
             ),
             access=access,
             settings={key: answered.conf[key] for key in named if key in answered.conf},
@@ -76,10 +79,6 @@ def _require_replayable(plan: SearchPlan) -> None:
         raise UnsupportedTableError(
             f"a receipt names an instant to come back to, and '{name}' has none: it is not a Hudi table, or it has no "
             "commit yet"
-        )
-    if plan.grouping is not None:
-        raise UnsupportedTableError(
-            f"a receipt holds no groups, and '{name}' was searched with group_by; search without it for a receipt"
         )
     if plan.execution == "spark":
         raise UnsupportedTableError(
@@ -150,21 +149,25 @@ def _index_read(use: IndexUse, table: str) -> IndexRead:
     )
 
 
+def _groups_of(grouping: Grouping | None) -> Groups | None:
+    return None if grouping is None else Groups(grouping.columns, grouping.per_group, grouping.drop_nulls)
+
+
 def _filter_of(plan: SearchPlan, given: str | None) -> str | None:
     """Return a text that `parse` understands as the filter of a plan, None without one.
 
     `given` is the user's text, None if that may name columns otherwise; only Spark may be able to parse it.
     """
-    wanted = plan.predicate
-    if wanted is None:
+    wanted, schema = plan.predicate, plan.spec.schema
+    if wanted is None or (plan.filter_text is None and _with_groups(None, plan) == wanted):
         return None
     likely = None
     for text in (given, to_text(wanted)):
         try:
-            found = None if text is None else parse(text, plan.spec.schema)
+            found = None if text is None else parse(text, schema)
         except HudiVectorError:
             continue
-        if found == wanted:
+        if wanted in (found, _with_groups(found, plan)):
             return text
         # Catalyst writes some conditions in another form, of the same meaning.
         if found is not None and text == given and columns(found) == columns(wanted):
@@ -175,6 +178,11 @@ def _filter_of(plan: SearchPlan, given: str | None) -> str | None:
             "columns of the table itself, with the operators of docs/reference/filters.md"
         )
     return likely
+
+
+def _with_groups(predicate: Predicate | None, plan: SearchPlan) -> Predicate | None:
+    """Return a filter with what a search for groups adds to it."""
+    return predicate if plan.grouping is None else plan.grouping.filtered(predicate, plan.spec.schema)
 
 
 def without_secrets(uri: str) -> str:

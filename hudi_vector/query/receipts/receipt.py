@@ -28,6 +28,7 @@ __all__ = [
     "Arguments",
     "Files",
     "FoundRow",
+    "Groups",
     "IndexRead",
     "Queries",
     "Receipt",
@@ -75,8 +76,20 @@ class SnapshotRead:
 
 
 @dataclass(frozen=True)
+class Groups:
+    """The columns that make a group, the number of rows of each, and whether rows with NULL in them were left out."""
+
+    columns: tuple[str, ...]
+    per_group: _Positive
+    drop_nulls: bool
+
+
+@dataclass(frozen=True)
 class Arguments:
-    """The arguments of a search; `max_distance` is the hexadecimal text of a float, and `zone` that of the filter."""
+    """The arguments of a search; `max_distance` is the hexadecimal text of a float, and `zone` that of the filter.
+
+    With `groups`, k is a number of groups.
+    """
 
     column: str
     metric: Annotated[str, one_of(*METRICS)]
@@ -85,6 +98,7 @@ class Arguments:
     filter: str | None
     zone: str
     columns: tuple[str, ...]
+    groups: Groups | None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ from hudi_vector.errors import DataFileError, InstantNotAvailableError
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.manifest import manifest_named, newest_manifest
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.query.execute import Question
+from hudi_vector.query.execute import Asked as Queried
+from hudi_vector.query.grouped.question import question_of
+from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.local import run_local
 from hudi_vector.query.merge import Winners
 from hudi_vector.query.opened.request import Asked, Found, require_readable
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Replayed", "searched_again"]
 
-Run = Callable[[SearchPlan, Question, Mapping[str, str], Progress], Winners]
+Run = Callable[[SearchPlan, Queried, Mapping[str, str], Progress], Winners]
 """A function that searches by a plan: on this machine, or on executors."""
 
 
@@ -128,7 +130,7 @@ def searched_again(
     require_readable(plan)
     progress = Progress()
     progress.seconds["plan"] = time.perf_counter() - begun
-    question = Question(vectors, content.search.metric, content.search.k, plan.max_distance)
+    question = question_of(vectors, plan.metric, plan.k, plan.max_distance, plan.grouping)
     try:
         found = Found(plan, run(plan, question, settings, progress), progress, settings, vectors)
         hits = hits_of(found, list(content.search.columns), batch=content.queries.count != 1)
@@ -155,6 +157,9 @@ def _planned(
     if indexes.found and used is not None:
         # An index of one kind that is asked for by its effort is used whatever was measured for it.
         tuning = Tuning("approximate", used.kind, used.nprobes or 1, used.refine_factor)
+    if asked.groups is not None:
+        grouping = Grouping(asked.groups.columns, asked.groups.per_group, asked.groups.drop_nulls)
+        tuning = replace(tuning, grouping=grouping)
     limit = None if asked.max_distance is None else float.fromhex(asked.max_distance)
     plan = Asked.of(
         snapshot.source.name,

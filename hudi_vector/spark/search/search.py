@@ -22,7 +22,7 @@ from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
 from hudi_vector.query.execute import Asked, Question
 from hudi_vector.query.explain import described
-from hudi_vector.query.grouped.question import question_of
+from hudi_vector.query.grouped.question import GroupedQuestion, question_of
 from hudi_vector.query.grouping.arguments import GROUP_RANK, group_ranks
 from hudi_vector.query.index_choice import IndexNeed, choose_index, known_indexes
 from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
@@ -222,13 +222,14 @@ class TableSearch:
         self, plan: SearchPlan | None, wanted: Wanted, winners: Winners, conf: Mapping[str, str]
     ) -> Answered | None:
         """Return what a receipt is made of; None if the target is a plan, or several columns are searched."""
-        if plan is None or not isinstance(wanted.asked, Question):
+        asked = wanted.asked
+        if plan is None or not isinstance(asked, (Question, GroupedQuestion)):
             return None
         physical = dict(self.target.physical)
         names = [physical[name] for name in wanted.names]
         is_renamed = any(outer != inner for outer, inner in self.target.physical)
         text = None if is_renamed else plan.filter_text
-        return Answered(plan, wanted.asked.vectors, winners, names, conf, text)
+        return Answered(plan, asked.vectors, winners, names, conf, text)
 
     def _direct(
         self, plan: SearchPlan, wanted: Wanted, conf: Mapping[str, str], progress: Progress
