@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def names(spark: SparkSession, folder: str) -> dict[str, Any]:
-    """Make the tables `products`, `photos` and `albums` below a folder, and the frames and values that examples use.
+    """Make the tables `products`, `articles`, `photos`, `albums` below a folder, and all other names of examples.
 
     Args:
         spark: A registered session.
@@ -44,6 +44,11 @@ def names(spark: SparkSession, folder: str) -> dict[str, Any]:
         goods, f"{folder}/products", record_key="id", vectors={"embedding": 3, "image": 2}, operation="bulk_insert"
     )
     spark.sql(f"CREATE TABLE products USING hudi LOCATION '{folder}/products'")
+
+    texts = [(i, f"text {i}", v.tolist()) for i, v in enumerate(numbers.random((20, 2)))]
+    articles = spark.createDataFrame(texts, "id INT, text STRING, old ARRAY<FLOAT>")
+    hv.write(articles, f"{folder}/articles", record_key="id", vectors={"old": 2})
+    spark.sql(f"CREATE TABLE articles USING hudi LOCATION '{folder}/articles'")
 
     people = spark.createDataFrame(
         [("ann", 150.0, q, [1.0, 0.0], {"shoe": 1.0}), ("bo", 50.0, [3.0, 0.0, 1.0], [0.0, 1.0], {"red": 1.0})],

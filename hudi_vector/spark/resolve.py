@@ -147,8 +147,9 @@ def resolve_frame(spark: SparkSession, plan: JavaObject, label: str) -> Target:
 def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: str) -> Target:
     """Return a target with the columns and types that its table had at a point in its history, as Hudi reads as of it.
 
-    Columns that were added later are left out. `writers_zone` is the time zone of the writing JVM. Raises
-    InstantNotAvailableError if the point is before the oldest instant that the table still keeps.
+    Columns that were added later are left out; those dropped since are there, unless a view chose the columns.
+    `writers_zone` is the time zone of the writing JVM. Raises InstantNotAvailableError if the point is before the
+    oldest instant that the table still keeps.
     """
     assert target.source is not None
     read = schema_then(spark, target.source, as_of, writers_zone)
@@ -156,6 +157,8 @@ def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: st
         return target
     fields = {field.name: field for field in read.fields}
     kept = [pair for pair in target.physical if pair[1] in fields]
+    if target.name is not None and (is_path(target.name) or catalog_location(spark, target.name) is not None):
+        kept += [(name, name) for name in fields if (name, name) not in kept]
     columns = []
     for outer, inner in kept:
         field = fields[inner]

@@ -10,7 +10,7 @@ from hudi_vector.arguments import as_text, known_arguments
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.schema import HUDI_TYPE, VectorType, quoted, vector_field
 from hudi_vector.vectors.choosing import keep_only_column
-from hudi_vector.vectors.opened import data_columns, opened_for_change
+from hudi_vector.vectors.opened import data_columns, opened_for_change, renew_in_catalog
 from hudi_vector.vectors.result import ColumnChange
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def add_column(
 
     Args:
         spark: A registered session.
-        table: The name or path of a Hudi table.
+        table: The name or path of a Hudi table. Give the name of a table that the catalog has, which then shows the
+            column too.
         column: The name of the new column.
         vector: Its type: a dimension, a dimension with ``"float"``, ``"double"`` or ``"int8"``, or a text such as
             ``"VECTOR(768)"``.
@@ -53,7 +54,7 @@ def add_column(
         WriteError: Spark or Hudi failed.
 
     Example:
-        >>> hv.vectors.add_column(spark, "products", "embedding_v2", "VECTOR(8)").vector
+        >>> hv.vectors.add_column(spark, "articles", "new", "VECTOR(8)").vector
         'VECTOR(8)'
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
@@ -77,6 +78,7 @@ def add_column(
     kept = [F.col(quoted(each)) for each in data_columns(work.known.frame)]
     with in_one_sentence(f"adding column '{name}' to '{work.table}' failed"):
         made = commit_rows(work, work.known.frame.where("false").select(*kept, empty), work.known, new_token())
+        renew_in_catalog(work)
     return ColumnChange(work.known.source.uri, name, kind.descriptor, made.instant if made else None)
 
 

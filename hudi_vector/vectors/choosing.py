@@ -60,9 +60,9 @@ def use(
         WriteError: Spark or Hudi failed.
 
     Example:
-        >>> hv.vectors.use(spark, "products", "embedding").column
-        'embedding'
-        >>> hv.search(spark, "products", query=q, k=3).count()
+        >>> hv.vectors.use(spark, "articles", "old").column
+        'old'
+        >>> hv.search(spark, "articles", query=[1.0, 2.0], k=3).count()
         3
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses

@@ -34,7 +34,7 @@ class RankChange(Shown):
         new_rank: Its rank in the new search, from 1; None if that did not find it.
 
     Example:
-        >>> result = hv.vectors.compare(spark, "products", "embedding", "image", [[1, 2, 3]], [[1, 2]], k=1)
+        >>> result = hv.vectors.compare(spark, "articles", "old", "old", [[1, 2]], [[1, 2]], k=1)
         >>> result.queries[0].ranks[0].old_rank
         1
     """
@@ -59,7 +59,7 @@ class QueryComparison(Shown):
         ranks: The rows that either search found, by new rank, those that left behind them.
 
     Example:
-        >>> result = hv.vectors.compare(spark, "products", "embedding", "image", [[1, 2, 3]], [[1, 2]])
+        >>> result = hv.vectors.compare(spark, "articles", "old", "old", [[1, 2]], [[2, 1]])
         >>> result.queries[0].entered == result.queries[0].left
         True
     """
@@ -77,7 +77,7 @@ class QueryComparison(Shown):
         """Return a row for each row of the table that either search found.
 
         Example:
-            >>> result = hv.vectors.compare(spark, "products", "embedding", "image", [[1, 2, 3]], [[1, 2]], k=1)
+            >>> result = hv.vectors.compare(spark, "articles", "old", "old", [[1, 2]], [[2, 1]], k=1)
             >>> list(result.queries[0].rows()[0])
             ['query', 'key', 'old_rank', 'new_rank']
         """
@@ -97,7 +97,7 @@ class CompareResult(Shown):
 
     Example:
         >>> result = hv.vectors.compare(
-        ...     spark, "products", "embedding", "embedding", [[1, 2, 3]], [[1, 2, 3]], labels=[["0"]]
+        ...     spark, "articles", "old", "old", [[1, 2]], [[1, 2]], labels=[["0"]]
         ... )
         >>> result.overlap, result.old_recall == result.new_recall
         (1.0, True)
@@ -128,7 +128,7 @@ class CompareResult(Shown):
         """Return a row for each question.
 
         Example:
-            >>> result = hv.vectors.compare(spark, "products", "embedding", "image", [[1, 2, 3]], [[1, 2]])
+            >>> result = hv.vectors.compare(spark, "articles", "old", "old", [[1, 2]], [[2, 1]])
             >>> list(result.rows()[0])[:4]
             ['query', 'overlap', 'entered', 'left']
         """
@@ -160,7 +160,8 @@ def compare(
 ) -> CompareResult:
     """Search two vector columns with the same questions, and show how the answers differ.
 
-    Both searches are exact. Each question has a vector of the old model and one of the new model.
+    Both searches are exact. Each question has a vector of the old model and one of the new model. Where others write
+    meanwhile, `as_of` lets both searches see one state of the table.
 
     Args:
         spark: A registered session; None searches without Spark, by the table's path.
@@ -185,8 +186,8 @@ def compare(
         UnsupportedTableError: Only Spark can read the table, and `spark` is None.
 
     Example:
-        >>> questions = {"old_queries": [[1, 2, 3], [3, 2, 1]], "new_queries": [[1, 2], [2, 1]]}
-        >>> result = hv.vectors.compare(spark, "products", "embedding", "image", **questions, k=5)
+        >>> questions = {"old_queries": [[1, 2], [2, 1]], "new_queries": [[1, 3], [3, 1]]}
+        >>> result = hv.vectors.compare(spark, "articles", "old", "old", **questions, k=5)
         >>> len(result.rows())
         2
     """

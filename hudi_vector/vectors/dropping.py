@@ -24,7 +24,7 @@ from hudi_vector.vectors.choosing import choices_now
 from hudi_vector.vectors.column_commits import ColumnCommits, values_schema
 from hudi_vector.vectors.embedding import VECTOR
 from hudi_vector.vectors.holders import ColumnHolder, holders_of
-from hudi_vector.vectors.opened import data_columns, opened_for_change, vector_named
+from hudi_vector.vectors.opened import data_columns, opened_for_change, renew_in_catalog, vector_named
 from hudi_vector.vectors.price import Batch, batches, group_work, written_bytes
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class DropResult(Shown):
         holders: The data files that still hold vectors of the column, each with what removes it.
 
     Example:
-        >>> added = hv.vectors.add_column(spark, "products", "spare", 3)
-        >>> dropped = hv.vectors.drop_column(spark, "products", "spare")
+        >>> added = hv.vectors.add_column(spark, "articles", "spare", 3)
+        >>> dropped = hv.vectors.drop_column(spark, "articles", "spare")
         >>> dropped.dropped, dropped.holders
         (True, ())
     """
@@ -129,8 +129,8 @@ def drop_column(
         WriteError: Spark or Hudi failed.
 
     Example:
-        >>> added = hv.vectors.add_column(spark, "products", "tried", 2)
-        >>> hv.vectors.drop_column(spark, "products", "tried", dry_run=True).to_clear
+        >>> added = hv.vectors.add_column(spark, "articles", "tried", 2)
+        >>> hv.vectors.drop_column(spark, "articles", "tried", dry_run=True).to_clear
         0
     """
     most = as_count(batch_rows, "batch_rows") or 0
@@ -162,7 +162,7 @@ def find_vectors(spark: SparkSession, table: str | os.PathLike[str], column: str
         TableNotFoundError: There is no such table.
 
     Example:
-        >>> len(hv.vectors.find_vectors(spark, "products", "embedding")) > 0
+        >>> len(hv.vectors.find_vectors(spark, "articles", "old")) > 0
         True
     """
     work = opened_for_change(spark, table, None)
@@ -247,6 +247,7 @@ class _Run:
             names = [F.col(quoted(name)) for name in data_columns(table.frame) if name != column]
             dropping = replace(work, options={**work.options, DROP_COLUMNS: "true"})
             made = commit_rows(dropping, table.frame.where("false").select(*names), table, new_token())
+            renew_in_catalog(work)
         return made.instant if made else None
 
 

@@ -55,13 +55,13 @@ class BackfillResult(Shown):
         written_bytes: The bytes of the data files that these commits wrote.
 
     Example:
-        >>> added = hv.vectors.add_column(spark, "products", "embedding_v3", 4)
+        >>> added = hv.vectors.add_column(spark, "articles", "priced", 4)
         >>> price = hv.vectors.backfill(
-        ...     spark, "products", "embedding_v3", lambda rows: rows[["price"]].to_numpy() * [1, 2, 3, 4],
-        ...     source="price", dry_run=True,
+        ...     spark, "articles", "priced", lambda rows: rows[["id"]].to_numpy() * [1, 2, 3, 4],
+        ...     source="id", dry_run=True,
         ... )
         >>> price.to_fill, price.estimated_commits, price.filled
-        (200, 1, 0)
+        (20, 1, 0)
     """
 
     table: str
@@ -141,13 +141,12 @@ def backfill(
         WriteError: Spark or Hudi failed.
 
     Example:
-        >>> hv.vectors.add_column(spark, "products", "price_vector", 2)  # doctest: +ELLIPSIS
-        ColumnChange...
+        >>> added = hv.vectors.add_column(spark, "articles", "filled", 2)
         >>> filled = hv.vectors.backfill(
-        ...     spark, "products", "price_vector", lambda rows: [[price, 1] for price in rows["price"]], source="price"
+        ...     spark, "articles", "filled", lambda rows: [[len(text), 1] for text in rows["text"]], source="text"
         ... )
         >>> filled.filled
-        200
+        20
     """
     if not callable(embed):
         raise InvalidTypeError(f"embed is a function of a pandas DataFrame of the source columns, not {embed!r}")

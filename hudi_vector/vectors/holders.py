@@ -44,7 +44,7 @@ class ColumnHolder(Shown):
         needs: What removes the file.
 
     Example:
-        >>> [holder.path.endswith(".parquet") for holder in hv.vectors.find_vectors(spark, "products", "image")]
+        >>> [holder.path.endswith(".parquet") for holder in hv.vectors.find_vectors(spark, "articles", "old")][:1]
         [True]
     """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hudi_vector.writing.rewriting.rewrite import Rewriting
 
-__all__ = ["data_columns", "found_column", "opened_for_change", "vector_named"]
+__all__ = ["data_columns", "found_column", "opened_for_change", "renew_in_catalog", "vector_named"]
 
 
 def opened_for_change(
@@ -55,6 +55,30 @@ def found_column(schema: StructType, column: object, table: str) -> str:
         if name.lower() == wanted.lower():
             return str(name)
     raise UnknownColumnError.of(wanted, schema.names, table)
+
+
+def renew_in_catalog(work: Rewriting) -> None:
+    """Give the table's present columns to the catalog, which keeps those of its registration; nothing for a path."""
+    import json
+
+    from hudi_vector.spark.catalyst.handles import state_of
+    from hudi_vector.writing.target import is_path
+
+    if is_path(work.table):
+        return
+    state = state_of(work.spark)
+    catalog, identifier = state.catalog, state.parser.parseTableIdentifier(work.table.removeprefix("spark_catalog."))
+    if catalog.isTempView(identifier):
+        return
+    known = catalog.getTableMetadata(identifier)
+    partitions = {known.partitionColumnNames().apply(number) for number in range(known.partitionColumnNames().size())}
+    schema = json.loads(work.opened().frame.schema.json())
+    schema["fields"] = [field for field in schema["fields"] if field["name"] not in partitions]
+    for field in schema["fields"]:
+        field["metadata"].pop("__metadata_col", None)  # Spark's mark of a relation's columns, not of a table's
+    kept = work.spark._jsparkSession.parseDataType(json.dumps(schema))
+    catalog.externalCatalog().alterTableDataSchema(known.database(), known.identifier().table(), kept)
+    work.spark.catalog.refreshTable(work.table)
 
 
 def vector_named(schema: StructType, column: object, table: str) -> tuple[str, VectorType]:

@@ -87,6 +87,11 @@ def batches(groups: Sequence[GroupWork], most: int, merge_on_read: bool) -> Iter
 
     On COW a commit rewrites the base files of its groups, so that a group is never split, even if it has more rows. On
     MOR a commit writes the rows alone, and a large group is filled by several commits.
+
+    Example:
+        >>> groups = [GroupWork("", "a", 3, 3, 9), GroupWork("", "b", 9, 9, 9)]
+        >>> [batch.rows for batch in batches(groups, 4, False)], [batch.rows for batch in batches(groups, 4, True)]
+        ([3, 9], [3, 4, 4, 1])
     """
     taken: list[GroupWork] = []
     for group in groups:

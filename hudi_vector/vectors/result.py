@@ -20,7 +20,7 @@ class ColumnChange(Shown):
         instant: The commit that made the change; None if the table was as wanted already.
 
     Example:
-        >>> hv.vectors.add_column(spark, "products", "embedding", 3).instant is None
+        >>> hv.vectors.add_column(spark, "articles", "old", 2).instant is None
         True
     """
 

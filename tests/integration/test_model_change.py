@@ -345,3 +345,24 @@ def keeps(file: Path, column: str) -> bool:
         held = pq.read_table(file)
         return column in held.column_names and held[column].null_count < held.num_rows
     return ".log." in file.name and not file.name.endswith(".crc")
+
+
+def test_the_catalog_shows_the_columns(spark: SparkSession, workspace: Path, quick_sql: None) -> None:
+    path, name = made(spark, workspace, "cow"), tables.fresh_name("model")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    hv.vectors.add_column(spark, name, "new", NEW, options=KEEPING)
+    assert spark.table(name).schema["new"].metadata["hudi_type"] == f"VECTOR({NEW})"
+    hv.vectors.backfill(spark, name, "new", embed, source=["id", "text"], options=KEEPING)
+    chosen = hv.vectors.use(spark, name, "new", options=KEEPING)
+    hv.index.create(spark, name, "old", num_partitions=2)
+    done = hv.vectors.drop_column(spark, name, "old", options=KEEPING)
+    assert (done.dropped, done.indexes) == (True, 1)
+    assert not list(Path(path, ".hoodie/vector_index").rglob("*.seg*"))
+    assert "old" not in spark.table(name).columns
+    query = [17.2, 4.0, 3.0]
+    found = hv.search(spark, name, query=query, k=3, metric="l2").collect()
+    assert [row["_distance"] for row in found] == pytest.approx(nearest(query, 3))
+    was = hv.search(spark, name, "old", [12.0, 1.0], k=1, metric="l2", as_of=chosen.instant).collect()
+    assert [row["_distance"] for row in was] == [0.0]
+    spark.sql(f"INSERT INTO {name} SELECT 99 AS id, 'sql' AS text, 99 AS ts, NULL AS new, 1 AS part")
+    assert spark.table(name).where("id = 99 AND new IS NULL").count() == 1

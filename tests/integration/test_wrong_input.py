@@ -68,7 +68,7 @@ SQL = [
         "max_distance must be a number or NULL, not 'far'",
     ),
     ("'wrong', 'emb', {q}", "the argument 'k' is missing"),
-    ("'wrong'", "the argument 'embedding_col' is missing"),
+    ("'wrong'", "the argument 'query_vector' is missing"),
     (
         "'wrong', 'emb', {q}, 3, 'cosine', 'brute_force', NULL, NULL, 1",
         "9 arguments were given, at most 8 are allowed without a name",
@@ -77,7 +77,7 @@ SQL = [
     ("'wrong', 'emb', {q}, 3, k => 4", "the argument 'k' is given twice"),
     ("table => 'wrong', table_name => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3", "given twice"),
     ("table => 'wrong', 'emb', {q}, 3", "an argument without a name comes after one with a name"),
-    ("'wrong', 'emb', {q}, kk => 3", "there is no argument 'kk'; the arguments are table, embedding_col"),
+    ("'wrong', 'emb', {q}, kk => 3", "there is no argument 'kk'; the arguments are table, [embedding_col]"),
     ("table => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3, as_of => 'yesterday'", "is no instant"),
     ("table => 'wrong', embedding_col => 'emb', query_vector => {q}, k => 3, execution => 'fast'", "give auto, local"),
     ("base_table => 'wrong', base_col => 'emb', query_table => 'wrong', k => 3", "'query_col' is missing"),

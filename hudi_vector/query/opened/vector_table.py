@@ -209,7 +209,7 @@ class VectorTable:
         """Return the searched column: the one that was named, else the one that the table has chosen for searches.
 
         Example:
-            >>> with hv.open("/tables/things") as t:
+            >>> with hv.open("/tables/products", column="embedding") as t:
             ...     t.column
             'embedding'
         """
