@@ -146,20 +146,23 @@ def counted() -> Iterator[Touched]:
     """Note each page of vectors of which rows are read, while the block runs."""
     from hudi_vector.read.parquet.vector_pages import VectorPages
 
-    touched, rows_of = Touched(), VectorPages.rows
+    touched, rows_of, stored_of = Touched(), VectorPages.rows, VectorPages.stored
 
-    def rows(pages: Any, rows: npt.NDArray[np.int64]) -> Any:
-        places = pages._paged.places
-        for number in np.unique(np.searchsorted(places.first_row, rows, side="right") - 1).tolist():
-            begin, end = int(places.begin[number]), int(places.end[number])
-            touched.pages[pages._file.file.uri, begin] = end - begin
-        return rows_of(pages, rows)
+    def noting(read: Any) -> Any:
+        def noted(pages: Any, rows: npt.NDArray[np.int64]) -> Any:
+            places = pages._paged.places
+            for number in np.unique(np.searchsorted(places.first_row, rows, side="right") - 1).tolist():
+                begin, end = int(places.begin[number]), int(places.end[number])
+                touched.pages[pages._file.file.uri, begin] = end - begin
+            return read(pages, rows)
 
-    VectorPages.rows = rows  # type: ignore[method-assign]
+        return noted
+
+    VectorPages.rows, VectorPages.stored = noting(rows_of), noting(stored_of)  # type: ignore[method-assign]
     try:
         yield touched
     finally:
-        VectorPages.rows = rows_of  # type: ignore[method-assign]
+        VectorPages.rows, VectorPages.stored = rows_of, stored_of  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ def test_a_result_shows_what_it_holds() -> None:
         "  instant    20260101000000000",
         "  inserted   2",
         "  skipped    0",
+        "  erased     0",
     ]
     assert WRITTEN.rows()[0]["inserted"] == 2
     assert WRITTEN.to_pandas().loc[0, "table"] == "goods"
