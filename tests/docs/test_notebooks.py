@@ -38,6 +38,7 @@ def test_a_notebook_runs_and_draws(notebook, spark):
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
+    plt.close("all")  # those of pages that ran before
     namespace: dict[str, Any] = {}
     with quick_defaults(spark), own_database(spark, f"notebook_{notebook.stem}"):
         for cell in cells_of(notebook):
