@@ -88,48 +88,15 @@ class Pool(Protocol):
         ...
 
 
-class GroupPool:
+class GroupPool(HitPool):
     """The nearest row of each of the k nearest groups of m queries, with all rows and groups that tie.
 
-    `bounds`, of m queries, holds the distance of the k-th group, and is tightened whenever the hits are reduced.
+    Hits have the codes of their groups, and are sorted by query and group. `bounds`, of m queries, holds the distance
+    of the k-th group, and is tightened whenever the hits are reduced.
     """
 
     def __init__(self, k: int, bounds: Bounds) -> None:
-        self._k = k
-        self._bound, self._full = bounds.distance, bounds.is_full
-        self._most = max(4 * k * len(bounds.distance), 1024)
-        self._pool = Hits.none()
-        self._fresh: list[Hits] = []
-        self._fresh_count = 0
-
-    def add(self, hits: Hits) -> None:
-        """Add hits with the codes of their groups, leaving out those beyond the bound of their query."""
-        near = hits.distance <= self._bound[hits.query]
-        if near.any():
-            self._fresh.append(hits.take(near))
-            self._fresh_count += len(self._fresh[-1])
-            if self._fresh_count >= self._most:
-                self.hits()
-
-    def hits(self) -> Hits:
-        """Return the hits, sorted by query and group, and tighten the bounds."""
-        if self._fresh:
-            pool = Hits.joined([self._pool, *self._fresh])
-            self._fresh, self._fresh_count = [], 0
-            pool = _distinct(pool)
-            first = _firsts(pool)
-            query, best = pool.query[first], pool.distance[first]
-            order, rank = rank_within(query, best)
-            kth = order[rank == self._k - 1]
-            self._bound[query[kth]] = np.minimum(self._bound[query[kth]], best[kth])
-            self._full[query[kth]] = True
-            of_group = np.repeat(best, np.diff(np.append(first, len(pool))))
-            self._pool = pool.take(pool.distance <= np.minimum(of_group, self._bound[pool.query]))
-        return self._pool
-
-    def candidates(self) -> Ints:
-        """Return the positions of the rows that may still be among the hits, unordered and with duplicates."""
-        return np.concatenate([self._pool.position, *(found.position for found in self._fresh)])
+        super().__init__(k, bounds, max(4 * k * len(bounds.distance), 1024))
 
     def known(self) -> Known:
         """Return the best distance of each group so far; rows of others matter too."""
@@ -137,6 +104,16 @@ class GroupPool:
         first = _firsts(pool)
         code = np.empty(0, np.int64) if pool.group is None else pool.group[first]
         return Known(pool.query[first], code, pool.distance[first], others=True)
+
+    def _reduced(self, pool: Hits) -> Hits:
+        pool = _distinct(pool)
+        first = _firsts(pool)
+        query, best = pool.query[first], pool.distance[first]
+        order, rank = rank_within(query, best)
+        kth = order[rank == self._k - 1]
+        self._tighten(query[kth], best[kth])
+        of_group = np.repeat(best, np.diff(np.append(first, len(pool))))
+        return pool.take(pool.distance <= np.minimum(of_group, self._bound[pool.query]))
 
 
 class MemberPool:

@@ -117,13 +117,14 @@ class Bounds:
 class HitPool:
     """The k hits of the least distance for each of m queries, including all hits that tie with the k-th.
 
-    `bounds`, of m queries, is tightened whenever the hits are reduced to these.
+    `bounds`, of m queries, is tightened whenever the hits are reduced to these: once `most` were added, by default k
+    for each query.
     """
 
-    def __init__(self, k: int, bounds: Bounds) -> None:
+    def __init__(self, k: int, bounds: Bounds, most: int | None = None) -> None:
         self._k = k
         self._bound, self._full = bounds.distance, bounds.is_full
-        self._most = max(k * len(bounds.distance), 64)
+        self._most = max(k * len(bounds.distance), 64) if most is None else most
         self._pool = Hits.none()
         self._fresh: list[Hits] = []
         self._fresh_count = 0
@@ -142,17 +143,25 @@ class HitPool:
         if self._fresh:
             pool = Hits.joined([self._pool, *self._fresh])
             self._fresh, self._fresh_count = [], 0
-            order, rank = rank_within(pool.query, pool.distance)
-            pool = pool.take(order)
-            kth = rank == self._k - 1
-            self._bound[pool.query[kth]] = np.minimum(self._bound[pool.query[kth]], pool.distance[kth])
-            self._full[pool.query[kth]] = True
-            self._pool = pool.take(pool.distance <= self._bound[pool.query])
+            self._pool = self._reduced(pool)
         return self._pool
 
     def candidates(self) -> Ints:
         """Return the positions of the rows that may still be among the hits, unordered and with duplicates."""
         return np.concatenate([self._pool.position, *(found.position for found in self._fresh)])
+
+    def _reduced(self, pool: Hits) -> Hits:
+        """Return those of some hits that are to be kept, sorted, and tighten the bounds."""
+        order, rank = rank_within(pool.query, pool.distance)
+        pool = pool.take(order)
+        kth = rank == self._k - 1
+        self._tighten(pool.query[kth], pool.distance[kth])
+        return pool.take(pool.distance <= self._bound[pool.query])
+
+    def _tighten(self, query: Ints, kth: Floats) -> None:
+        """Lower the bounds of queries, each named once, to the distances of their k-th hits."""
+        self._bound[query] = np.minimum(self._bound[query], kth)
+        self._full[query] = True
 
 
 class TopK:

@@ -91,11 +91,9 @@ class ParquetSlice:
 
     def holds_vectors(self) -> bool:
         """Return True if the process cache holds all vectors of the file decoded."""
-        cache = self._cache
-        if cache is None or not self._data.has_footer:
+        if self._cache is None or not self._data.has_footer:
             return False
-        groups = range(self._data.metadata.num_row_groups)
-        return all(cache.get(self._decoded_key(group)) is not None for group in groups)
+        return all(map(self._holds_decoded, range(self._data.metadata.num_row_groups)))
 
     def holds(self, names: Sequence[str]) -> bool:
         """Return True if the process cache holds all of these columns decoded; constants need no cache entry."""
@@ -217,14 +215,10 @@ class ParquetSlice:
         holds the vectors decoded; a column whose pages cannot be read singly is read whole. The footer is not read for
         row groups whose pages are listed in `pages`. Raises DataFileError if the file is damaged or has no such row.
         """
-        groups = self._groups(pages)
-        wanted = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri)
-        found, start = [], 0
-        for group, (rows, known) in enumerate(groups):
-            inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
-            if len(inside):
-                found.append(self._chosen(group, start, inside, counts, reads, known))
-            start += rows
+        found = [
+            self._chosen(group, start, inside, counts, reads, known)
+            for group, start, inside, known in self._by_group(positions, self._groups(pages))
+        ]
         self.close()
         return joined(found or [_empty_block(self._spec)])
 
@@ -237,20 +231,15 @@ class ParquetSlice:
         groups = None if pages is None or not self.is_local else pages.groups
         if groups is None:
             return None
-        wanted = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri)
-        found, start = list[bytes](), 0
-        for group, (rows, known) in enumerate(groups):
-            inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
-            if len(inside):
-                decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
-                if known is None or decoded:
-                    return None
-                part = VectorPages(self._data, known, reads, self._cache).stored(inside - start)
-                if part is None:
-                    return None
-                note("vectors", self._decoded_key(group), is_kept=False)
-                found.append(part)
-            start += rows
+        found = list[bytes]()
+        for group, start, inside, known in self._by_group(positions, groups):
+            if known is None or self._holds_decoded(group):
+                return None
+            part = VectorPages(self._data, known, reads, self._cache).stored(inside - start)
+            if part is None:
+                return None
+            note("vectors", self._decoded_key(group), is_kept=False)
+            found.append(part)
         self.close()
         return b"".join(found)
 
@@ -384,6 +373,24 @@ class ParquetSlice:
         metadata = self._data.metadata
         return [(metadata.row_group(group).num_rows, None) for group in range(metadata.num_row_groups)]
 
+    def _by_group(
+        self, positions: Ints, groups: Sequence[tuple[int, PagedChunk | None]]
+    ) -> Iterator[tuple[int, int, Ints, PagedChunk | None]]:
+        """Yield each row group with some of the positions: its number, its first row, those positions, and its pages.
+
+        The positions are distinct and ascending. Raises DataFileError if the file has no such row.
+        """
+        wanted, start = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri), 0
+        for group, (rows, known) in enumerate(groups):
+            inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
+            if len(inside):
+                yield group, start, inside, known
+            start += rows
+
+    def _holds_decoded(self, group: int) -> bool:
+        """Return True if the process cache holds the vectors of a row group decoded."""
+        return self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
+
     def _chosen(
         self,
         group: int,
@@ -395,9 +402,8 @@ class ParquetSlice:
     ) -> VectorBlock:
         """Return the vectors of rows of one row group, given ascending positions in the file."""
         column = self._spec.column
-        decoded = self._cache is not None and self._cache.get(self._decoded_key(group)) is not None
         width = column.dimension * column.dtype.itemsize
-        paged = None if decoded else known or paged_chunks(self._data, column.name, width)[group]
+        paged = None if self._holds_decoded(group) else known or paged_chunks(self._data, column.name, width)[group]
         if paged is not None:
             chosen = VectorPages(self._data, paged, reads, self._cache).rows(wanted - start)
             note("vectors", self._decoded_key(group), is_kept=not chosen.bytes_read)
