@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from common import Bench, Way, environment, in_turns, parser_of, publish, session
+from common import Bench, Way, environment, in_turns, parser_of, publish, session_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,22 +78,15 @@ def main() -> None:
     given = parser.parse_args()
     part = 100 if given.small else 1
     size = Size(given.blobs // part, given.size, max(4, given.large // part), 400 // part, 1 if given.small else 3)
-    output: Path = given.output.resolve()
-    shutil.rmtree(output / "blobs", ignore_errors=True)
-    (output / "blobs").mkdir(parents=True)
-    about = environment()
-    spark = session(output)
-    bench, alone = BlobBench(spark, output / "blobs", size), BlobBench(spark, output / "blobs", size)
-    try:
+    folder, about = given.output.resolve() / "blobs", environment()
+    with session_in(folder) as spark:
+        bench, alone = BlobBench(spark, folder, size), BlobBench(spark, folder, size)
         if "all" in given.parts:
             writes(bench)
             reads(bench)
         if "singles" in given.parts:
             for count in _SINGLES:
                 singles(alone, count // part)
-    finally:
-        spark.stop()
-    shutil.rmtree(output / "blobs", ignore_errors=True)
     if "all" in given.parts:
         print("\n" + "\n".join(report(bench)))
         publish("blobs", given, about, {"size": size, "seconds": bench.results.seconds, "peaks": bench.peaks})

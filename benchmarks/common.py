@@ -13,11 +13,13 @@ import json
 import os
 import platform
 import random
+import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -144,6 +146,19 @@ def session(output: Path, memory: str = "6g", settings: Mapping[str, str] | None
     spark = hv.register(hv.configure(builder).getOrCreate())
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextmanager
+def session_in(folder: Path) -> Iterator[SparkSession]:
+    """Start a session for measures in a folder, which is empty at first and gone at the end."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    spark = session(folder.parent)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def parser_of(text: str | None) -> argparse.ArgumentParser:

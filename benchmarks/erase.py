@@ -10,11 +10,10 @@ Prints medians; writes ``erase.json``.
 
 from __future__ import annotations
 
-import shutil
 import time
 from typing import TYPE_CHECKING
 
-from common import Results, Way, environment, in_turns, parser_of, publish, session
+from common import Results, Way, environment, in_turns, parser_of, publish, session_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,10 +35,8 @@ def main() -> None:
     given = parser.parse_args()
     rows, repeats = (given.rows // 100, 1) if given.small else (given.rows, given.repeats)
     folder = given.output.resolve() / "erase"
-    shutil.rmtree(folder, ignore_errors=True)
-    about = environment()
-    results, spark = Results(), session(given.output.resolve())
-    try:
+    results, about = Results(), environment()
+    with session_in(folder) as spark:
         for subject in ("vectors", "vectors and an index", "vectors and blobs"):
             path = folder / subject.replace(" ", "-")
             _made(spark, path, rows, subject)
@@ -47,9 +44,6 @@ def main() -> None:
                 results.add(subject, step, times)
         for way, times in _written(spark, folder / "vectors", rows, repeats).items():
             results.add("a write", way, times)
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
     publish("erase", given, about, {"rows": rows, "seconds": results.seconds})
 
 

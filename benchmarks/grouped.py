@@ -15,14 +15,12 @@ a recall target, of which the recall in groups is printed. Prints medians, write
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Bench, Way, environment, parser_of, publish, session
+from common import Bench, Way, environment, parser_of, publish, session_in
 
 K, TIMES, ROWS = 10, 20, 3
 ASKED = 400
@@ -73,21 +71,15 @@ def main() -> None:
     given = parser.parse_args()
     documents = max(200, given.documents // 50) if given.small else given.documents
     size = Size(documents, given.dimension, given.files, 2 if given.small else 15)
-    output: Path = given.output.resolve()
-    shutil.rmtree(output / "tables", ignore_errors=True)
-    output.mkdir(parents=True, exist_ok=True)
     about = environment()
-    spark = session(output)
-    bench = Bench(spark, output / "tables", size)
-    try:
+    folder = given.output.resolve() / "tables"
+    with session_in(folder) as spark:
+        bench = Bench(spark, folder, size)
         chunks = Chunks.of(size)
         table = make_table(bench, chunks)
         load = about["machine"]["load_before"]
         facts = {"rows": len(chunks.document), "load_before": load, **opened(bench, table, chunks)}
         statements(bench, table, chunks)
-    finally:
-        spark.stop()
-    shutil.rmtree(output / "tables", ignore_errors=True)
     print("\n" + "\n".join(f"{name:<34} {value}" for name, value in facts.items()))
     publish("grouped", given, about, {"size": size, "seconds": bench.results.seconds, "facts": facts})
 

@@ -12,14 +12,12 @@ exact, as ours is. Every time is taken through ``spark.sql`` end to end. Prints 
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Bench, Way, environment, parser_of, publish, session
+from common import Bench, Way, environment, parser_of, publish, session_in
 
 K, LIST = 10, 100
 CLUSTERS = 200
@@ -47,17 +45,11 @@ def main() -> None:
     given = parser.parse_args()
     rows = max(1000, given.rows // 100) if given.small else given.rows
     size = Size(rows, given.dimension, given.files, 1 if given.small else 7)
-    output: Path = given.output.resolve()
-    shutil.rmtree(output / "tables", ignore_errors=True)
-    output.mkdir(parents=True, exist_ok=True)
     about = environment()
-    spark = session(output)
-    bench = Bench(spark, output / "tables", size)
-    try:
+    folder = given.output.resolve() / "tables"
+    with session_in(folder) as spark:
+        bench = Bench(spark, folder, size)
         share = measured(bench)
-    finally:
-        spark.stop()
-    shutil.rmtree(output / "tables", ignore_errors=True)
     medians = bench.results.medians()["hybrid"]
     lines = [f"{way:<34} {medians[way] / medians[OURS]:8.1f} times ours" for way in (NATIVE, EXPRESSIONS)]
     lines.append(f"the native way finds {share:.0%} of the true {K} rows")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common import Results, environment, parser_of, publish, session, spread
+from common import Results, environment, parser_of, publish, session_in, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,17 +62,12 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=49)
     given = parser.parse_args()
     size = Size(given.rows // (100 if given.small else 1), given.parts)
-    output: Path = given.output.resolve()
-    shutil.rmtree(output / "services", ignore_errors=True)
-    about = environment()
-    bench = Bench(session(output), output / "services" / "t", size)
-    try:
+    folder, about = given.output.resolve() / "services", environment()
+    with session_in(folder) as spark:
+        bench = Bench(spark, folder / "t", size)
         write_table(bench)
         scans(bench)
         marks(bench)
-    finally:
-        bench.spark.stop()
-    shutil.rmtree(output / "services", ignore_errors=True)
     print("\n" + "\n".join(report(bench)))
     content = {"size": size, "seconds": bench.results.seconds, "rates": bench.rates, "files": bench.counts}
     publish("services", given, about, content)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from common import environment, parser_of, publish, session, spread
+from common import environment, parser_of, publish, session_in, spread
 from index_data import Space, nearest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -152,21 +152,14 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--native-rows", type=int, default=8, help="of its micro-batches; 0 leaves it out")
     given = parser.parse_args()
-    output: Path = given.output.resolve()
-    folder = output / "streaming"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder = given.output.resolve() / "streaming"
     sizes = [4_000] if given.small else given.vectors
     rows, batches = (200, 3) if given.small else (_ROWS, given.batches)
     figures, about = Figures(), environment()
-    spark = session(output)
-    try:
+    with session_in(folder) as spark:
         bench = Bench(spark, folder, Space.of(given.dimension), rows, figures)
         for size in sizes:
             Case(bench, size, batches).measure(given.native_rows)
-    finally:
-        spark.stop()
-    shutil.rmtree(folder, ignore_errors=True)
     publish("streaming", given, about, {"dimension": given.dimension, "rows": rows, "k": _K, "figures": figures.rows})
 
 
