@@ -21,9 +21,9 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.index.kinds.joined import AnySegment, read_segment
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import MODEL_ID, IndexModel, read_model
-from hudi_vector.index.kinds.segment import FileFingerprint, Segment
+from hudi_vector.index.kinds.segment import FileFingerprint, Segment, SegmentShape
 from hudi_vector.index.manifest import PACK, SEGMENT
-from hudi_vector.index.side_arrays import pack, unpack, unpack_apart
+from hudi_vector.index.side_arrays import pack, unchecked, unpack, unpack_apart
 from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.read.parquet.data_file import held_stream
 from hudi_vector.read.parquet.kept_footer import KeptFooter
@@ -47,6 +47,7 @@ __all__ = [
     "save_segment",
     "segment_content",
     "segment_name",
+    "segment_shape",
     "segment_uri",
     "segments_folder",
     "uri_from",
@@ -207,6 +208,22 @@ def segment_content(storage: Storage, folder: str, name: str, size: int | None =
     Raises DataFileError if it is missing or of another size.
     """
     return storage.whole(segment_uri(folder, name), size, mtime_ns=0)
+
+
+def segment_shape(folder: str, name: str, model: IndexModel, content: pa.Buffer) -> SegmentShape:
+    """Return the shape that the content of a segment's file says it has, without a look at its codes.
+
+    `load_segment` compares the checksum. Raises DataFileError if the file cannot hold so many entries.
+    """
+    uri = segment_uri(folder, name)
+    header, arrays = unchecked("segment", content, uri, ["offsets"])
+    offsets, rows = arrays.get("offsets", np.empty(0)), header.get("rows")
+    if isinstance(rows, int) and offsets.dtype.kind == "i" and len(offsets) == model.lists + 1:
+        sizes = np.diff(offsets).astype(np.int64)
+        room = content.size // (model.code_width * model.code_dtype.itemsize)
+        if offsets[0] == 0 and sizes.min(initial=0) >= 0 and offsets[-1] <= min(room, rows):
+            return SegmentShape(rows, sizes)
+    raise DataFileError(f"the segment '{uri}' is damaged: its lists do not fit into it")
 
 
 def load_segment(

@@ -16,10 +16,11 @@ from hudi_vector.index.files import (
     model_uri,
     pack_uri,
     segment_content,
+    segment_shape,
     segment_uri,
 )
 from hudi_vector.index.kinds.candidates import View
-from hudi_vector.index.kinds.joined import joined_view
+from hudi_vector.index.kinds.joined import AnySegment, joined_view
 from hudi_vector.index.manifest import ManifestEntry, PackPlace
 from hudi_vector.index.packs.layout import PackHead, read_head
 from hudi_vector.index.packs.lists import PackFile, stored_view
@@ -35,6 +36,7 @@ from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import note, process_cache
 from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.storage import Storage, StorageOptions, open_storage
+from hudi_vector.storage.parallel import ahead
 from hudi_vector.table.recent import Recent
 
 __all__ = ["damaged_segments", "forget_view", "kept_view", "load_key_hashes", "load_view"]
@@ -115,24 +117,36 @@ def _places(
 
 
 def _joined_whole(storage: Storage, folder: str, model_id: str, entries: Sequence[ManifestEntry]) -> View:
-    """Return the view of segments of which some have separate files; all of them are read."""
+    """Return the view of segments of which some have separate files; all of them are read.
+
+    Each of these files is checked while the one before it is joined, and released when it is joined itself.
+    """
     alone = [entry for entry in entries if entry.pack is None]
     model, *contents = storage.together(
         partial(load_model, storage, folder, model_id),
         *(partial(segment_content, storage, folder, entry.segment, entry.bytes) for entry in alone),
     )
     held = dict(zip((entry.segment for entry in alone), contents, strict=True))
-    in_packs = read_segments(storage, folder, model, [entry for entry in entries if entry.pack is not None])
-    segments = []
-    for entry in entries:
-        found = in_packs.get(entry.segment)
+    del contents
+    in_packs: dict[str, AnySegment] = {}
+    read = read_segments(storage, folder, model, [entry for entry in entries if entry.pack is not None])
+    for name, found in read.items():
         if isinstance(found, DataFileError | UnsupportedTableError):
             raise found
-        if found is None:
-            segments.append(load_segment(storage, folder, entry.segment, model, entry.file, held[entry.segment]))
-        else:
-            segments.append(found[0])
-    return joined_view(model, segments)
+        in_packs[name] = found[0]
+
+    def loaded(entry: ManifestEntry) -> AnySegment:
+        if entry.segment in in_packs:
+            return in_packs.pop(entry.segment)
+        return load_segment(storage, folder, entry.segment, model, entry.file, held.pop(entry.segment))
+
+    shapes = None
+    if model.codes != "graph":
+        shapes = [
+            segment_shape(folder, entry.segment, model, held[entry.segment]) if entry.segment in held else
+            in_packs[entry.segment].shape for entry in entries
+        ]  # fmt: skip
+    return joined_view(model, ahead(partial(loaded, entry) for entry in entries), shapes)
 
 
 def damaged_segments(

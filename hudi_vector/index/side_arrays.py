@@ -22,7 +22,7 @@ import pyarrow as pa
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.storage.arrow_files import require_uncompressed
 
-__all__ = ["FORMAT_VERSION", "Arrays", "pack", "unpack", "unpack_apart"]
+__all__ = ["FORMAT_VERSION", "Arrays", "pack", "unchecked", "unpack", "unpack_apart"]
 
 MAGIC = "HUDI-VECTOR-INDEX"
 FORMAT_VERSION = 1
@@ -87,6 +87,17 @@ def unpack_apart(
     for name, array in held.arrays.items():
         if _checksum(held.text, {name: array}) != held.own.get(name):
             raise _damaged(kind, uri)
+    return held.header, held.arrays
+
+
+def unchecked(
+    kind: str, source: Any, uri: str, names: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return the header and the named arrays of a file, reading nothing else and comparing no checksum.
+
+    Arguments, errors and what is returned if an array is missing are those of `unpack_apart`.
+    """
+    held = _held(kind, source, uri, names)
     return held.header, held.arrays
 
 

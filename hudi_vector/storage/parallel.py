@@ -23,6 +23,7 @@ __all__ = [
     "Answer",
     "NotSentError",
     "Traffic",
+    "ahead",
     "begun",
     "counted",
     "each",
@@ -229,6 +230,23 @@ def begun(call: Callable[[], R]) -> Callable[[], R]:
         return call()
 
     return threads_named(f"hudi-vector-io-{level + 1}", _parallelism).submit(calling).result
+
+
+def ahead(calls: Iterable[Callable[[], R]]) -> Iterator[R]:
+    """Yield the results of calls in their order; each call is made while the result before it is used.
+
+    Example:
+        >>> list(ahead([lambda: 1, lambda: "a"]))
+        [1, 'a']
+    """
+    before: Callable[[], R] | None = None
+    for call in calls:
+        following = begun(call)
+        if before is not None:
+            yield before()
+        before = following
+    if before is not None:
+        yield before()
 
 
 def within_memory(size: int) -> int:

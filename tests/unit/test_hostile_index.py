@@ -164,8 +164,10 @@ def test_a_segment_or_model_that_a_stranger_changed_is_damaged_or_joins(
     try:
         path.write_bytes(pack(what, header, arrays))
         loaded = files.load_model(STORAGE, folder, model.model_id)
-        segment = files.load_segment(STORAGE, folder, name, loaded, fingerprint())
-        view = joined_view(loaded, [segment])
+        content = files.segment_content(STORAGE, folder, name)
+        shapes = None if kind == "hnsw" else [files.segment_shape(folder, name, loaded, content)]
+        segment = files.load_segment(STORAGE, folder, name, loaded, fingerprint(), content)
+        view = joined_view(loaded, [segment], shapes)
         for certain in (True, False):
             found = view.candidates(QUERIES[:3], 5, certain=certain)
             assert found.position.max(initial=0) < max(segment.rows, 1)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 from support.indexed import rows_of, segment_of, true_rows, vectors, view_of
 
-from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError
+from hudi_vector.errors import DataFileError, DimensionMismatchError, InvalidArgumentError
 from hudi_vector.index.calibration.calibrate import calibrate, setting_for
 from hudi_vector.index.kinds import view as index_view
 from hudi_vector.index.kinds.joined import joined_view
@@ -50,6 +54,26 @@ def test_faiss_finds_the_codes_that_numpy_finds(monkeypatch: pytest.MonkeyPatch)
             for query in (0, 7):
                 alone = with_faiss.candidates(asked[query], 10, **how)
                 assert sorted(rows_of(alone, 0, STARTS)) == sorted(rows_of(mine, query, STARTS))
+
+
+def test_one_segment_is_in_memory_at_a_time() -> None:
+    model, made = VIEW.model, list[weakref.ref[Any]]()
+    shapes = [segment_of(model, part).shape for part in PARTS]
+
+    def one_by_one() -> Iterator[Any]:
+        for part in PARTS:
+            assert sum(segment() is not None for segment in made) <= 1  # the one that was joined last
+            segment = segment_of(model, part)
+            made.append(weakref.ref(segment))
+            yield segment
+            del segment
+
+    view = joined_view(model, one_by_one(), shapes)
+    assert len(made) == len(PARTS)
+    for name in ("offsets", "row", "codes", "extra", "radius", "always", "bases"):
+        assert np.array_equal(getattr(view, name), getattr(VIEW, name))
+    with pytest.raises(DataFileError, match="the segment of '.*' changed while it was read"):
+        joined_view(model, [segment_of(model, PARTS[1][1:])], shapes[1:2])
 
 
 @pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_pq"])

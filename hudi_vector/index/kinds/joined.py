@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hudi_vector.index.kinds.candidates import View
 from hudi_vector.index.kinds.graph import GraphSegment, GraphView, build_graph
 from hudi_vector.index.kinds.model import IndexModel
-from hudi_vector.index.kinds.segment import FileFingerprint, Segment, build_segment
+from hudi_vector.index.kinds.segment import FileFingerprint, Segment, SegmentShape, build_segment
 from hudi_vector.index.kinds.view import IndexView
 from hudi_vector.index.side_arrays import Arrays
 from hudi_vector.kernels.topk import VectorBlock
@@ -34,6 +34,11 @@ def read_segment(model: IndexModel, file: FileFingerprint, header: Mapping[str, 
     return (GraphSegment if model.codes == "graph" else Segment).of(model, file, header, arrays)
 
 
-def joined_view(model: IndexModel, segments: Sequence[Any]) -> View:
-    """Return a view of segments of one model, to which candidates refer by their position in `segments`."""
-    return GraphView.join(model, segments) if model.codes == "graph" else IndexView.join(model, segments)
+def joined_view(model: IndexModel, segments: Iterable[Any], shapes: Sequence[SegmentShape] | None = None) -> View:
+    """Return a view of segments of one model, to which candidates refer by their position in `segments`.
+
+    If the shapes of all are known, one segment of lists is in memory at a time, in addition to the view.
+    """
+    if model.codes == "graph":
+        return GraphView.join(model, list(segments))
+    return IndexView.join(model, segments, shapes)

@@ -22,9 +22,11 @@ __all__ = [
     "MEASURES",
     "FileFingerprint",
     "Segment",
+    "SegmentShape",
     "build_segment",
     "measures",
     "require_dimension",
+    "require_measures",
     "require_positions",
 ]
 
@@ -48,6 +50,14 @@ class FileFingerprint:
     def is_named_once(self) -> bool:
         """Return True for a base file of a Hudi table, whose name is never written again; its path is relative."""
         return "://" not in self.path
+
+
+@dataclass(frozen=True)
+class SegmentShape:
+    """The number of rows of a segment's base file, and of entries in each list of the segment, shape (lists,)."""
+
+    rows: int
+    sizes: Ints
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,7 @@ class Segment:
             raise ValueError("it has not as many distances as positions")
         if any(given[name].dtype != np.float32 for name in (*MEASURES, "radius")):
             raise ValueError("its distances are no float32")
+        require_measures(*(given[name] for name in MEASURES))
         require_positions(header["rows"], arrays["position"], arrays["always"])
         if type(header["clipped"]) is not int:
             raise ValueError("it does not say how many rows were clipped")
@@ -123,6 +134,11 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.position)
+
+    @property
+    def shape(self) -> SegmentShape:
+        """Return the segment's number of rows, and of entries in each list."""
+        return SegmentShape(self.rows, np.diff(self.offsets).astype(np.int64))
 
 
 MEASURES = ("square", "error")
@@ -147,6 +163,12 @@ def measures(model: IndexModel, codes: npt.NDArray[np.uint8], lists: npt.NDArray
         # The sum with the centroid is rounded to float32.
         error[part] = rounded_up(found.error + 2.0**-22 * np.sqrt(square[part].astype(np.float64)))
     return square, error
+
+
+def require_measures(*measured: Floats32) -> None:
+    """Raise ValueError if a stored length or distance is negative or no number."""
+    if not all((values >= 0).all() for values in measured):
+        raise ValueError("a distance is negative or no number")
 
 
 def require_positions(rows: Any, position: npt.NDArray[Any], always: npt.NDArray[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hudi_vector.errors import DataFileError
 from hudi_vector.index.kinds.candidates import (
     FEW,
     Allowed,
@@ -28,7 +29,7 @@ from hudi_vector.index.kinds.largest import Largest
 from hudi_vector.index.kinds.model import Floats32, IndexModel
 from hudi_vector.index.kinds.prepared import EXTRA, Asked, ListReach, extra_columns
 from hudi_vector.index.kinds.probe import Codes, Entries, Probe, everything
-from hudi_vector.index.kinds.segment import Segment
+from hudi_vector.index.kinds.segment import Segment, SegmentShape
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import is_counting, note
 from hudi_vector.read.parquet.kept_footer import KeptFooter
@@ -73,44 +74,44 @@ class IndexView:
     lists: ListSource | None = None
 
     @classmethod
-    def join(cls, model: IndexModel, segments: Sequence[Segment]) -> IndexView:
+    def join(
+        cls, model: IndexModel, segments: Iterable[Segment], shapes: Sequence[SegmentShape] | None = None
+    ) -> IndexView:
         """Join segments of a model into copies, to which candidates refer by their position in `segments`.
 
-        Raises InvalidArgumentError if a segment is of another model.
+        With `shapes`, those of all segments, each segment is copied before the next one is taken. Raises
+        InvalidArgumentError if a segment without a known shape is of another model, and DataFileError if one has
+        another shape than is known.
         """
-        lists = model.lists
-        sizes, radius = np.zeros(lists, np.int64), np.zeros(lists, np.float32)
-        for segment in segments:
-            require_model(segment.file, segment.model_id, model)
-            sizes += np.diff(segment.offsets)
-            np.maximum(radius, segment.radius, out=radius)
-        bases = bases_of(segment.rows for segment in segments)
+        if shapes is None:
+            segments = list(segments)
+            for segment in segments:
+                require_model(segment.file, segment.model_id, model)
+            shapes = [segment.shape for segment in segments]
+        bases = bases_of(shape.rows for shape in shapes)
+        sizes = sum((shape.sizes for shape in shapes), np.zeros(model.lists, np.int64))
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         total = int(offsets[-1])
         row = np.empty(total, np.uint32 if bases[-1] < 1 << 32 else np.int64)
         codes = np.empty((total, model.code_width), model.code_dtype)
         extra = np.empty((total, EXTRA), np.float32)
-        ahead = offsets[:-1].copy()
-        for base, segment in zip(bases[:-1], segments, strict=True):
+        radius, ahead = np.zeros(model.lists, np.float32), offsets[:-1].copy()
+        always, pages, footers = [np.empty(0, np.int64)], [], []
+        for base, shape, segment in zip(bases[:-1], shapes, segments, strict=True):
             counts = np.diff(segment.offsets)
+            if segment.rows != shape.rows or not np.array_equal(counts, shape.sizes):
+                raise DataFileError(f"the segment of '{segment.file.path}' changed while it was read")
             to = np.repeat(ahead - segment.offsets[:-1], counts) + np.arange(len(segment))
             row[to] = segment.position.astype(row.dtype) + row.dtype.type(base)
             codes[to] = segment.codes
             extra[to] = extra_columns(model, segment.square, segment.error)
             ahead += counts
-        always = [segment.always + base for base, segment in zip(bases[:-1], segments, strict=True)]
-        return cls(
-            model,
-            offsets,
-            row,
-            codes,
-            extra,
-            radius,
-            np.concatenate([np.empty(0, np.int64), *always]),
-            bases,
-            tuple(segment.pages for segment in segments),
-            tuple(segment.footer for segment in segments),
-        )
+            np.maximum(radius, segment.radius, out=radius)
+            always.append(segment.always + base)
+            pages.append(segment.pages)
+            footers.append(segment.footer)
+        ways = tuple(pages), tuple(footers)
+        return cls(model, offsets, row, codes, extra, radius, np.concatenate(always), bases, *ways)
 
     def __len__(self) -> int:
         return len(self.row)

@@ -14,7 +14,7 @@ from hudi_vector.errors import DataFileError
 from hudi_vector.index.kinds.candidates import bases_of
 from hudi_vector.index.kinds.model import Floats32, IndexModel
 from hudi_vector.index.kinds.prepared import EXTRA, extra_columns
-from hudi_vector.index.kinds.segment import MEASURES, measures
+from hudi_vector.index.kinds.segment import MEASURES, measures, require_measures
 from hudi_vector.index.kinds.view import IndexView
 from hudi_vector.index.packs.layout import PackHead, checks_of
 from hudi_vector.kernels.topk import Ints
@@ -230,9 +230,11 @@ def _coded(head: PackHead, lists: Ints, parts: Sequence[memoryview]) -> Coded:
         numbers[:, at : at + count] = np.frombuffer(part[after:], np.uint32).reshape(measured + 1, count)
         at += count
     head.check_rows(numbers[-1])
-    if measured:
-        return Coded(codes, numbers[0].view(np.float32), numbers[1].view(np.float32), numbers[2])
     try:
+        if measured:
+            square, error, row = numbers[0].view(np.float32), numbers[1].view(np.float32), numbers[2]
+            require_measures(square, error)
+            return Coded(codes, square, error, row)
         return Coded(codes, *measures(model, codes, np.repeat(lists, counts)), numbers[0])
     except ValueError as problem:
         raise DataFileError(f"the pack '{head.uri}' does not fit its model: {problem}") from problem
