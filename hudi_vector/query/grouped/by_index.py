@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.kernels.topk import Ints
-from hudi_vector.query.execute import Asked, Question, SliceFound, Slices
+from hudi_vector.query.execute import Asked, Question, SearchedRows, SliceFound
 from hudi_vector.query.grouping.arguments import MOST_ROWS, rows_at_first
 from hudi_vector.query.grouping.keys import group_keys
 from hudi_vector.query.merge import SliceHits, Winners, within_groups
@@ -57,7 +57,7 @@ class _Seen:
         self.counts.unseen = self.unseen
 
 
-def found_by_index(asked: InGroups, slices: Slices) -> Iterator[SliceFound]:
+def found_by_index(asked: InGroups, slices: SearchedRows) -> Iterator[SliceFound]:
     """Yield the best row of each of the k nearest groups, for every query; the slices must have an index."""
     waiting, by_scan, seen = np.arange(asked.queries), list[Ints](), _Seen()
     wanted, times = rows_at_first(asked.k), 1
@@ -81,7 +81,9 @@ def found_by_index(asked: InGroups, slices: Slices) -> Iterator[SliceFound]:
     yield [], seen.counts or ScanCounts()
 
 
-def _nearest(asked: InGroups, slices: Slices, waiting: Ints, wanted: int, times: int) -> tuple[Winners, ScanCounts]:
+def _nearest(
+    asked: InGroups, slices: SearchedRows, waiting: Ints, wanted: int, times: int
+) -> tuple[Winners, ScanCounts]:
     """Return the nearest rows of some queries with the keys of their groups, and the counts of the search."""
     wider = slices.wider(times)
     assert wider is not None
@@ -103,7 +105,7 @@ def _parts(winners: Winners, waiting: Ints, k: int) -> list[SliceHits]:
     return replace(best, query=waiting[best.query]).parts()
 
 
-def _scanned(asked: InGroups, slices: Slices, queries: Ints, seen: _Seen) -> Iterator[SliceFound]:
+def _scanned(asked: InGroups, slices: SearchedRows, queries: Ints, seen: _Seen) -> Iterator[SliceFound]:
     """Yield the hits of some queries by a scan of all rows."""
     if not len(queries):
         return

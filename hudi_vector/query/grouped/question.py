@@ -19,7 +19,7 @@ from hudi_vector.kernels.groups import GroupedBlock, GroupedTopK, GroupPool, Mem
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, VectorBlock
 from hudi_vector.query.deadline import NEVER, Deadline
-from hudi_vector.query.execute import OpenedSlice, Question, SliceFound, Slices, joined
+from hudi_vector.query.execute import OpenedSlice, Question, SearchedRows, SliceFound, joined
 from hudi_vector.query.grouped.by_index import found_by_index
 from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.grouping.keys import GroupCodes, group_keys
@@ -124,7 +124,7 @@ class GroupedQuestion:
         """Return a collector of the best rows of groups."""
         return _BestGroups(self, bounds)
 
-    def found(self, slices: Slices, bounds: Bounds) -> Iterator[SliceFound]:
+    def found(self, slices: SearchedRows, bounds: Bounds) -> Iterator[SliceFound]:
         """Yield the hits of all slices: by their index, in one pass, or in two for more than one row of each group."""
         if slices.wider(1) is not None:
             yield from found_by_index(self, slices)
