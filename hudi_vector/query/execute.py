@@ -23,6 +23,7 @@ from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.logs.touched import Touched, TouchedSlice, touched_rows
 from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.predicate.nodes import Predicate
 from hudi_vector.read.several import Together
 from hudi_vector.read.spec import ScanCounts, ScanSpec, SliceReader
 
@@ -119,6 +120,10 @@ class SearchedRows(Protocol):
 
     def wider(self, times: int) -> SearchedRows | None:
         """Return the rows with so many times the lists of their index probed; None if no index is used."""
+        ...
+
+    def limited(self, condition: Predicate | None) -> SearchedRows:
+        """Return the rows, perhaps without those that do not meet a condition."""
         ...
 
 

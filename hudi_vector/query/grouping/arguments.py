@@ -67,8 +67,6 @@ class Grouping:
 
     def without_index(self, k: int) -> str:
         """Return the reason why a search for k groups uses no index, or "" if it may."""
-        if self.per_group > 1:
-            return "with per_group above 1 every row is looked at"
         return "" if rows_at_first(k) <= MOST_ROWS else f"so many groups, {k}, are found by looking at every row"
 
     def describe(self) -> str:

@@ -145,6 +145,11 @@ class _OneBlock:
     def wider(self, times: int) -> None:
         """Return None: rows in memory have no index."""
 
+    def limited(self, condition: Predicate | None) -> _OneBlock:
+        """Return all rows: they are in memory."""
+        del condition
+        return self
+
     def _rows(self, positions: Ints, names: Sequence[str]) -> pa.Table:
         return self.table.select(list(names)).take(pa.array(positions))
 

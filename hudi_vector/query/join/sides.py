@@ -27,7 +27,6 @@ from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.report import Progress
 from hudi_vector.query.winners import named_rows
 from hudi_vector.read.predicate.form import Predicate
-from hudi_vector.read.predicate.nodes import conjunction
 
 __all__ = ["FoundRows", "Nearest", "PlannedRows", "PlannedSide", "RightSide", "found_rows", "joined_nearest", "under"]
 
@@ -98,8 +97,7 @@ def under(plan: SearchPlan, question: Question | GroupedQuestion, predicate: Pre
     if not spec.column.dimension:
         spec = replace(spec, column=replace(spec.column, dimension=question.vectors.shape[1]))
     if predicate is not None:
-        both = predicate if spec.predicate is None else conjunction([spec.predicate, predicate])
-        spec = replace(spec, predicate=both)
+        spec = spec.filtered(predicate)
     if grouping is not None:
         spec = replace(spec, carried=grouping.columns)
     return replace(plan, spec=spec, k=question.k, max_distance=question.max_distance, grouping=grouping)
