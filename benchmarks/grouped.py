@@ -124,8 +124,12 @@ def opened(bench: Bench[Size], table: str, chunks: Chunks) -> dict[str, Any]:
             WINDOW: each(K * TIMES, **asked, mode="exact"),
         }
         bench.compare("hv.open, exact", ways, bench.size.repeats * 3, warm=3)
-        ways = {ROWS_ONLY: each(K, **by_index), GROUPS: each(K, **by_index, **grouped)}
-        ways[WINDOW] = each(K * TIMES, **by_index)
+        ways = {
+            ROWS_ONLY: each(K, **by_index),
+            GROUPS: each(K, **by_index, **grouped),
+            MORE: each(K, **by_index, **grouped, per_group=ROWS),
+            WINDOW: each(K * TIMES, **by_index),
+        }
         bench.compare("hv.open, recall target 0.95", ways, bench.size.repeats * 3, warm=3)
         queries = chunks.queries(ASKED, 3)
         true = documents_of(t.search_batch(queries, K, **asked, **grouped, mode="exact"))

@@ -64,6 +64,9 @@ _arguments = several(
     number("--nprobes", "N", "how many lists of the index are read"),
     number("--refine-factor", "N", "candidates for each row that are compared exactly"),
     text("--timeout", "30s", "the longest time that it may take"),
+    text("--group-by", "doc_id,lang", "find the k nearest groups by these columns", shell_complete=columns_of),
+    number("--per-group", "N", "how many rows of each group; 1 by default"),
+    text("--group-nulls", "drop", "leave out rows with NULL in these columns"),
     text("--directory", "PATH", "where indexes lie that are not under their table"),
     conf,
 )  # fmt: skip
@@ -177,6 +180,7 @@ class _Asked:
         if "files" in place:
             place["files"] = list(place["files"])
         place["index_directory"] = given.pop("directory")
+        given["group_by"] = None if given["group_by"] is None else _named(given["group_by"])
         kept = {name: given.pop(name) for name in ("column", "k", "columns", "filter", "as_of")}
         settings = settings_alone(given.pop("conf"))
         name = the_table(table, named) if len(place) == 1 else None
@@ -211,7 +215,7 @@ class _Asked:
     def shown(self) -> str | list[str]:
         """Return the columns to read: those that were named, or else those of plain values."""
         if self.columns is not None:
-            return "*" if self.columns.strip() == "*" else [name.strip() for name in self.columns.split(",")]
+            return "*" if self.columns.strip() == "*" else _named(self.columns)
         if self.table is None:
             return "*"
         schema = self._schema()
@@ -252,6 +256,11 @@ class _Asked:
         return by_name[column.lower()]
 
 
+def _named(text: str) -> list[str]:
+    """Return the names of columns that commas separate."""
+    return [name.strip() for name in text.split(",")]
+
+
 def _is_plain(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
@@ -271,4 +280,5 @@ def _summary(hits: SearchHits) -> str:
     asked = "" if report.queries == 1 else f" for {report.queries} queries"
     fewer = f"; fewer than k: {report.why_fewer}" if report.why_fewer else ""
     at = f" at instant {report.instant}" if report.instant else ""
-    return f"{report.returned} rows{asked} by {report.metric}{at}, {took:.0f} ms{fewer}"
+    groups = "" if report.groups is None else f" of {report.groups} groups"
+    return f"{report.returned} rows{groups}{asked} by {report.metric}{at}, {took:.0f} ms{fewer}"

@@ -23,6 +23,7 @@ from hudi_vector.read.logs.key_hashes import KeyHashes
 from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.logs.touched import Touched, TouchedSlice, touched_rows
 from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.predicate.nodes import Predicate
 from hudi_vector.read.several import Together
 from hudi_vector.read.spec import ScanCounts, ScanSpec, SliceReader
 
@@ -32,6 +33,7 @@ __all__ = [
     "Measure",
     "OpenedSlice",
     "Question",
+    "SearchedRows",
     "SliceFound",
     "Slices",
     "Step",
@@ -101,15 +103,11 @@ class Measure(Step, Protocol):
         ...
 
 
-class Slices(Protocol):
-    """The rows of a search, in slices that are searched here, on executors, or by Spark."""
+class SearchedRows(Protocol):
+    """The rows of a search, wherever they are: in memory, or in slices."""
 
     def search(self, asked: Asked, bounds: Bounds) -> Iterable[SliceFound]:
         """Yield the hits of all slices, and tighten `bounds`, which threads of this process share."""
-        ...
-
-    def measured(self, asked: Asked, make: Callable[[], Measure]) -> Iterable[Any]:
-        """Yield the results of measurements that together get every row once."""
         ...
 
     def merged(self, asked: Asked, parts: list[SliceHits]) -> Winners:
@@ -120,8 +118,20 @@ class Slices(Protocol):
         """Return columns of winners, in their order."""
         ...
 
-    def wider(self, times: int) -> Slices | None:
-        """Return the slices with so many times the lists of their index probed; None if no index is used."""
+    def wider(self, times: int) -> SearchedRows | None:
+        """Return the rows with so many times the lists of their index probed; None if no index is used."""
+        ...
+
+    def limited(self, condition: Predicate | None) -> SearchedRows:
+        """Return the rows, perhaps without those that do not meet a condition."""
+        ...
+
+
+class Slices(SearchedRows, Protocol):
+    """The rows of a search, in slices that are searched here, on executors, or by Spark."""
+
+    def measured(self, asked: Asked, make: Callable[[], Measure]) -> Iterable[Any]:
+        """Yield the results of measurements that together get every row once."""
         ...
 
 
@@ -199,8 +209,13 @@ class Question:
     deadline: Deadline = field(default=NEVER, repr=False, compare=False)
 
     @property
-    def per_group(self) -> None:
+    def grouping(self) -> None:
         """Return None: k rows are wanted, whatever groups they belong to."""
+        return None
+
+    @property
+    def per_group(self) -> None:
+        """Return None: rows are not wanted by group."""
         return None
 
     @property

@@ -22,6 +22,7 @@ from hudi_vector.query.plan import Entry, IndexUse, SearchPlan
 from hudi_vector.query.report import Progress
 from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.cache import process_cache
+from hudi_vector.read.predicate.nodes import Predicate
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.storage.parallel import set_parallelism, threads_named
 
@@ -71,6 +72,10 @@ class _OfPlan:
         return fetch_rows(self.plan, winners, names, keep=True)
 
 
+def _limited(plan: SearchPlan, condition: Predicate | None) -> SearchPlan:
+    return plan if condition is None else replace(plan, spec=plan.spec.filtered(condition))
+
+
 @dataclass(frozen=True)
 class ThreadedSlices(_OfPlan):
     """All slices of a plan, gone through by `each`: `map`, or that of a thread pool. What is decoded is kept."""
@@ -93,6 +98,10 @@ class ThreadedSlices(_OfPlan):
         if self.plan.index is None or scans_only(self.plan.slices, self.plan.index, self.plan.spec):
             return None
         return replace(self, plan=_wider(self.plan, times))
+
+    def limited(self, condition: Predicate | None) -> ThreadedSlices:
+        """Return the slices without the rows that do not meet a condition."""
+        return replace(self, plan=_limited(self.plan, condition))
 
 
 @dataclass(frozen=True)
@@ -121,6 +130,10 @@ class GroupedSlices(_OfPlan):
     def wider(self, times: int) -> GroupedSlices | None:
         """Return the slices with a wider probe of their index, None without an index."""
         return None if self.plan.index is None else replace(self, plan=_wider(self.plan, times))
+
+    def limited(self, condition: Predicate | None) -> GroupedSlices:
+        """Return the slices without the rows that do not meet a condition."""
+        return replace(self, plan=_limited(self.plan, condition))
 
 
 def _search_group(

@@ -70,7 +70,7 @@ class Winners:
         return self.rank if self.group_rank is None else self.group_rank
 
     def take(self, chosen: npt.NDArray[Any]) -> Winners:
-        """Return the winners at the given ascending indices, or where the mask is True, with their ranks."""
+        """Return the winners at the given indices, or where the mask is True, with their ranks."""
 
         def of(values: Any) -> Any:
             return None if values is None else values[chosen]

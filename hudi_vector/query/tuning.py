@@ -38,11 +38,19 @@ class JoinOptions(TypedDict, total=False):
         timeout: The longest time that the search may take: a text such as ``"30s"`` or ``"500 ms"``, or a number of
             milliseconds; 0 for no limit. SearchTimeoutError says how far a search got. In joins and streams the limit
             holds for each batch of rows that is searched together.
+        group_by: A column of the searched table, or a list of columns, of plain values. The answer is then the k
+            nearest groups, each as near as its nearest row, with the rank of a row's group in ``_group_rank``, from 1.
+        per_group: The largest number of rows of each group, 1 by default.
+        group_nulls: ``"keep"``, the default, for NULL as a value like others; ``"drop"`` to leave out rows with NULL in
+            a column of `group_by`.
     """
 
     nprobes: int | None
     refine_factor: int | None
     timeout: str | int | None
+    group_by: str | Sequence[str] | None
+    per_group: int | None
+    group_nulls: str | None
 
 
 class SearchOptions(JoinOptions, total=False):
@@ -51,17 +59,9 @@ class SearchOptions(JoinOptions, total=False):
     Attributes:
         algorithm: ``"brute_force"``, or the kind of index that has to be used: ``"ivf_sq8"``, ``"ivf_flat"``,
             ``"ivf_rabitq"``, ``"ivf_pq"``, ``"hnsw"``.
-        group_by: A column, or a list of columns, of plain values. The answer is then the k nearest groups, each as near
-            as its nearest row, with the rank of a row's group in ``_group_rank``, from 1.
-        per_group: The largest number of rows of each group, 1 by default.
-        group_nulls: ``"keep"``, the default, for NULL as a value like others; ``"drop"`` to leave out rows with NULL in
-            a column of `group_by`.
     """
 
     algorithm: str | None
-    group_by: str | Sequence[str] | None
-    per_group: int | None
-    group_nulls: str | None
 
 
 @dataclass(frozen=True)

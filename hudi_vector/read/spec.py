@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from hudi_vector.errors import UnknownColumnError
 from hudi_vector.kernels.topk import VectorBlock
 from hudi_vector.read.predicate.form import Predicate, columns
+from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.storage import StorageOptions
 
 __all__ = ["TIE_COLUMNS", "ScanCounts", "ScanSpec", "SliceReader", "VectorColumn"]
@@ -58,6 +59,10 @@ class ScanSpec:
     ties: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
     options: StorageOptions = field(default=StorageOptions(), repr=False)
+
+    def filtered(self, condition: Predicate) -> ScanSpec:
+        """Return the specification with a condition in addition to its predicate."""
+        return replace(self, predicate=conjunction([*([] if self.predicate is None else [self.predicate]), condition]))
 
     def fields(self, names: Sequence[str]) -> list[pa.Field]:
         """Return the fields with these names; raise UnknownColumnError if the table does not have one of them."""

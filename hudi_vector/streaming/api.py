@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_vector.arguments import as_k, as_text, checked_names, known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
 from hudi_vector.query.asking.task import AskingTask
+from hudi_vector.query.grouping.arguments import most_found
 from hudi_vector.query.planner import SearchRequest
 from hudi_vector.query.tuning import JoinOptions, checked_tuning
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
@@ -97,12 +98,14 @@ def vector_search(
         clash: The renaming of table columns whose names are taken: ``"prefix"`` for ``_hudi_search_id``, ``"suffix"``
             for ``id0``.
         config: Settings for the execution of searches: see docs/how-to/stream.md.
-        options: ``nprobes``, ``refine_factor`` and ``timeout``: see `JoinOptions`.
+        options: ``nprobes``, ``refine_factor``, ``timeout``, and ``group_by``, ``per_group`` and ``group_nulls``, with
+            which `k` is the number of groups: see `JoinOptions`.
 
     Returns:
         The stream's columns, the table's columns, ``score`` (larger is nearer: for cosine 1 minus the distance, for
-        dot_product the product, for l2 1 / (1 + distance)), ``_distance`` and ``_rank`` (from 1). With `on_time` also
-        ``rowtime``, the value of that column; it carries the watermark from there on.
+        dot_product the product, for l2 1 / (1 + distance)), ``_distance`` and ``_rank`` (from 1), with ``group_by``
+        also ``_group_rank``. With `on_time` also ``rowtime``, the value of that column; it carries the watermark from
+        there on.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -141,6 +144,7 @@ def vector_search(
         one_of(clash, "clash", CLASHES),
         outer,
         [*rowtime(time), *shown_snapshot(checked)],
+        search.group_columns,
     )
     plans = _plans(search, side)
     event_time, lost = None, None
@@ -148,10 +152,10 @@ def vector_search(
         event_time, lost = _event_time(spark, side, time.name), spark.sparkContext.accumulator(0)
     task = AskingTask(
         queries=StreamQueries(plans, query, checked, event_time, lost),
-        finder=StreamFinder(plans, side.target.physical),
+        finder=StreamFinder(plans, side.target.physical, search.tuning.grouping),
         columns=columns_of(outputs),
         schema=tuple(arrow_fields(schema_of(outputs))),
-        k=plans.request.k,
+        k=most_found(plans.request.k, search.tuning.grouping),
         cache=checked.cache_memory,
         outer=outer,
         most=OUTPUT_ROWS,

@@ -9,7 +9,15 @@ from pyspark.sql import DataFrame, SparkSession
 from hudi_vector.arguments import as_k, as_text
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.query.tuning import JoinOptions
-from hudi_vector.spark.catalyst.arguments import Argument, Signature, bind, constant, is_table, named_and_placed
+from hudi_vector.spark.catalyst.arguments import (
+    Argument,
+    Signature,
+    bind,
+    constant,
+    is_table,
+    named_and_placed,
+    nested_constant,
+)
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.catalyst.printed import Expressions
@@ -76,6 +84,8 @@ def _frame(spark: SparkSession, expression: JavaObject) -> DataFrame:
 
 def _value(argument: Argument, name: str) -> Any:
     """Return a constant's value; unlike the other functions, this one also takes a map and a list of text."""
+    if name == "group_by":
+        return nested_constant(argument, name)
     if name not in ("config", "columns"):
         return constant(argument, name)
     if not argument.foldable():

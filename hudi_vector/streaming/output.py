@@ -101,17 +101,20 @@ def outputs_of(
     clash: str,
     outer: bool,
     added: Sequence[tuple[StructField, str]] = (),
+    groups: Sequence[str] = (),
 ) -> tuple[Output, ...]:
     """Return the columns of the result: the stream's, the table's, those that the search adds, and those in `added`.
 
     `clash` is ``prefix`` or ``suffix`` and says how table columns are renamed whose names are taken; `outer` makes the
-    search's columns nullable. `added` holds fields with the column of the asking row that each shows. Raises
-    InvalidArgumentError if the stream has a column with the name of an added column.
+    search's columns nullable. `added` holds fields with the column of the asking row that each shows; `groups` are the
+    columns that a search for groups adds. Raises InvalidArgumentError if the stream has a column with the name of an
+    added column.
     """
     behind = [
         added_output(SCORE, "added", DoubleType(), outer),
         added_output(DISTANCE, "distance", DoubleType(), outer),
         added_output(RANK, "rank", IntegerType(), outer),
+        *(added_output(name, "added", IntegerType(), outer) for name in groups),
         *(Output(Column(field.name, "query", source), field) for field, source in added),
     ]
     taken = {output.column.name.lower() for output in behind}

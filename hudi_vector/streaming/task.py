@@ -21,7 +21,8 @@ from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.asking.values import LEFT_MARK, groups_of
-from hudi_vector.query.execute import Question
+from hudi_vector.query.grouped.question import question_of
+from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.join.sides import Nearest, PlannedSide, found_rows, joined_nearest
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.predicate.nodes import Column
@@ -143,13 +144,14 @@ class StreamQueries:
 
 @dataclass(frozen=True)
 class StreamFinder:
-    """The finder of the nearest rows of a table at the moments of the rows that ask.
+    """The finder of the nearest rows of a table, or of its nearest groups, at the moments of the rows that ask.
 
-    `physical` are pairs of a column's name in the output and its name in the table.
+    `physical` are pairs of a column's name in the output and its name in the table; `grouping` has the former.
     """
 
     plans: TablePlans
     physical: tuple[tuple[str, str], ...]
+    grouping: Grouping | None = None
 
     def find(self, asked: AskedRows, names: Sequence[str]) -> Found:
         """Return the nearest rows, searched once for each moment and each set of values in the filter."""
@@ -160,11 +162,11 @@ class StreamFinder:
                 vectors = asked.vectors[members]
                 plan = self.plans.plan(Moment.parse(str(moment)), vectors.shape[1], tuple(values), len(members))
                 parts.append((self._nearest(plan, vectors), members))
-            found = found_rows(joined_nearest(parts), names)
+            found = found_rows(joined_nearest(parts), names, self.grouping)
         scores = METRICS[self.plans.request.metric].scores(found.distance)
-        return replace(found, added={SCORE: pa.array(scores)})
+        return replace(found, added={**found.added, SCORE: pa.array(scores)})
 
     def _nearest(self, plan: SearchPlan, vectors: Floats) -> Nearest:
         block = options.BATCH_BLOCK_QUERIES.read(dict(self.plans.conf))
-        question = Question(vectors, plan.metric, plan.k, plan.max_distance, block)
+        question = question_of(vectors, plan.metric, plan.k, plan.max_distance, self.grouping, block)
         return PlannedSide(plan, self.physical).find(question, None, ())

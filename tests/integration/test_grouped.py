@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.errors import AnalysisException
-from support import layout_histories, layouts, tables
+from support import layout_histories, layouts, streams, tables
 from support.grouped import best_groups
 from support.oracle import distances
 from support.searched import is_vector
@@ -108,6 +108,67 @@ def test_a_batch_equals_its_single_searches(spark, table, rows, way, per_group, 
     for n, vector in enumerate(vectors):
         mine = [(row["_group_rank"], row["id"]) for row in got if row[number] == n]
         assert mine == expected(rows, 4, per_group, vector)
+
+
+def of_singles(spark, table: str, asking: list[dict[str, Any]], k: int, filters: Any = None, **more: Any) -> list[Any]:
+    """What a single search finds for each row that asks, as (number, rank of the group, id)."""
+    found = []
+    for event in asking:
+        hits = hv.search(spark, table, "emb", event["v"], k, filter=filters and filters(event), **more)
+        found += [
+            (event["number"], row["_group_rank"], row["id"]) for row in hits.select("_group_rank", "id").collect()
+        ]
+    return found
+
+
+GROUPS: dict[str, Any] = {"metric": "l2", "group_by": "category", "per_group": 2}
+
+
+def asking_rows(numbers: range) -> list[dict[str, Any]]:
+    return [{**event, "v": event["v"][:4], "least": 40.0 * event["number"]} for event in streams.events(numbers)]
+
+
+@pytest.mark.parametrize("as_of", [False, True])
+def test_a_join_equals_its_single_searches(spark, table, rows, as_of):
+    asking = asking_rows(range(5))
+    left = spark.createDataFrame(
+        [(e["number"], e["v"], e["least"]) for e in asking], "number INT, v ARRAY<FLOAT>, least DOUBLE"
+    )
+    right, more = spark.table(table), GROUPS
+    if as_of:
+        first = min(row["_hoodie_commit_time"] for row in rows)
+        right, more = spark.sql(f"SELECT * FROM {table} TIMESTAMP AS OF '{first}'"), {**GROUPS, "as_of": first}
+    found = hv.knn_join(left, right, "v", "emb", 4, condition="r.price >= l.least", **GROUPS)
+    got = [tuple(row) for row in found.orderBy("number", "_rank").select("number", "_group_rank", "id").collect()]
+    assert got == of_singles(spark, table, asking, 4, lambda event: f"price >= {event['least']}", **more)
+
+
+def test_a_stream_equals_its_single_searches(spark, table, workspace):
+    source = streams.Files(spark, tables.fresh_path(workspace, "grouped_events"))
+    near = hv.vector_search(source.frame(), table, "emb", "v", 4, filter="price >= l.least", columns=["id"], **GROUPS)
+    assert near.columns[-5:] == ["id", "score", "_distance", "_rank", "_group_rank"]
+    query = streams.started(near)
+    try:
+        for numbers in (range(3), range(3, 6)):
+            source.add(asking_rows(numbers))
+            found = streams.rows_of(spark, query)
+    finally:
+        query.stop()
+    got = [
+        (row["number"], row["_group_rank"], row["id"])
+        for row in sorted(found, key=lambda row: (row["number"], row["_rank"]))
+    ]
+    asking = asking_rows(range(6))
+    assert got == of_singles(spark, table, asking, 4, lambda event: f"price >= {event['least']}", **GROUPS)
+    view = f"(SELECT id, category AS document, price AS category, emb FROM {table} WHERE price < 900)"
+    spark.createDataFrame(
+        [(e["number"], e["v"]) for e in asking], "number INT, v ARRAY<FLOAT>"
+    ).createOrReplaceTempView("asking")
+    call = f"TABLE(asking), TABLE{view}, 'emb', 'v', 3, group_by => array('document'), metric => 'l2', group_nulls => 'drop'"
+    found = spark.sql(f"SELECT * FROM hudi_vector_search_stream({call}) ORDER BY number, _rank").collect()
+    cheap = {"metric": "l2", "group_by": "category", "group_nulls": "drop"}
+    expected = of_singles(spark, table, asking, 3, lambda _: "price < 900", **cheap)
+    assert [(row["number"], row["_group_rank"], row["id"]) for row in found] == expected
 
 
 def test_rfc_form_has_the_groups_too(spark, table, rows):

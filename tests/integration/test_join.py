@@ -117,7 +117,8 @@ def check(found, size, k, metric, tie, right=RIGHT_ROWS, left=None, **how):
     if tie is by_key:  # the rows that were written twice have their prices, the others the first ones
         theirs = [row if is_anew(row["id"]) else {**row, "price": -1.0} for row in theirs]
     expected = join_oracle.joined(mine, theirs, k, metric, tie=tie, **how)
-    got = [tuple(row) for row in found.select("id", "right_id", "_rank", "_distance").collect()]
+    rank = F.expr("IF(_rank IS NULL, NULL, struct(_group_rank, _rank))") if "groups" in how else "_rank"
+    got = [tuple(row) for row in found.select("id", "right_id", rank, "_distance").collect()]
     join_oracle.compare(got, expected, "id")
     return got
 
@@ -150,6 +151,37 @@ def test_filters_names_and_a_condition_over_both_sides(lefts, rights, kind):
     ]
     left = [row for row in LEFT_ROWS["many"] if row[0] != 2004]
     check(found, "many", 4, "l2", tie, kept, left, outer=True, holds=cheaper)
+
+
+GROUPED = [
+    ("hudi", "search"),
+    ("files", "search"),
+    ("files", "external"),
+    ("lance", "lance"),
+    ("plan", "broadcast"),
+    ("plan", "temp"),
+    ("plan", "crossjoin"),
+]
+
+
+@pytest.mark.parametrize(("kind", "route"), GROUPED)
+def test_the_best_rows_of_each_group(spark, lefts, rights, workspace, clean_session, kind, route):
+    for option in (options.JOIN_TEMP_DIR, options.INDEX_EXTERNAL_DIR):
+        spark.conf.set(option.key, str(workspace / "grouped"))
+    spark.conf.set(options.JOIN_PATH.key, route)
+    few, many, tie = lefts["few"], lefts["many"], TIES[kind]
+    dropped = {"metric": "l2", "group_by": "PRICE", "group_nulls": "drop", "join_type": "left_outer"}
+    found = hv.knn_join(few, rights[kind], "v", "emb", 4, **dropped)
+    assert found.columns[-3:] == ["_rank", "_group_rank", "_distance"]
+    priced = [row for row in RIGHT_ROWS if row[1] is not None or (kind == "hudi" and not is_anew(row[0]))]
+    check(found, "few", 4, "l2", tie, priced, outer=True, groups=(["price"], 1))
+    both = {"metric": "l2", "group_by": ["category", "price"], "per_group": 2}
+    found = hv.knn_join(many, rights[kind], "v", "emb", 3, condition="price < l.budget OR price IS NULL", **both)
+    holds = lambda a, b: b["price"] is None or cheaper(a, b)  # noqa: E731
+    check(found, "many", 3, "l2", tie, holds=holds, groups=(["category", "price"], 2))
+    text = hv.explain(hv.knn_join, few, rights[kind], "v", "emb", 4, **dropped)
+    assert f"route       {route}" in text
+    assert "groups      by price, the best row of each, without NULL" in text
 
 
 def test_sparks_comparison_of_all_pairs(few, rights):
@@ -301,19 +333,23 @@ def test_files_in_folders_of_partitions(spark, lefts, workspace, clean_session):
     check_join(right.where("odd = 1"), "many", [row for row in RIGHT_ROWS if row[0] % 2])
 
 
-@pytest.mark.parametrize("kind", ["hudi", "files"])
-def test_a_table_joined_with_itself(spark, rights, kind):
+@pytest.mark.parametrize(("kind", "groups"), [("hudi", None), ("hudi", (["category"], 2)), ("files", None)])
+def test_a_table_joined_with_itself(spark, rights, kind, groups):
     theirs = [dict(zip(NAMES, row, strict=True)) for row in RIGHT_ROWS]
     other = lambda a, b: a["id"] != b["id"] and (kind == "hudi" or a["category"] == b["category"])  # noqa: E731
-    expected = join_oracle.joined(theirs, theirs, 2, "l2", left_vector="emb", tie=TIES[kind], holds=other)
+    how = {"left_vector": "emb", "tie": TIES[kind], "holds": other, "groups": groups}
+    expected = join_oracle.joined(theirs, theirs, 2, "l2", **how)
+    rank = "_rank"
     if kind == "hudi":
         sql = "hudi_knn_join('joined_hudi', TABLE(joined_hudi), 'emb', right_vector => 'emb', k => 2, metric => 'l2'"
+        if groups is not None:
+            sql, rank = f"{sql}, group_by => array('category'), per_group => 2", F.struct("_group_rank", "_rank")
         found = spark.sql(f"SELECT * FROM {sql}, exclude_self => true)")
     else:
         condition = "r.category = l.category"
         files = rights["files"]
         found = hv.knn_join(files, files, "emb", "emb", 2, metric="l2", exclude_self=["id"], condition=condition)
-    got = [tuple(row) for row in found.select("id", "right_id", "_rank", "_distance").collect()]
+    got = [tuple(row) for row in found.select("id", "right_id", rank, "_distance").collect()]
     join_oracle.compare(got, expected, "id")
 
 
@@ -456,6 +492,14 @@ WRONG = [
     ({"rank_column": "id"}, errors.InvalidArgumentError, "'the left side' has a column 'id'"),
     ({"distance_column": "price"}, errors.InvalidArgumentError, "give distance_column another name"),
     ({"rank_column": "x", "distance_column": "X"}, errors.InvalidArgumentError, "are both 'x'"),
+    ({"group_by": "prise"}, errors.UnknownColumnError, "column 'prise' does not exist in 'the right side'"),
+    ({"per_group": 2}, errors.InvalidArgumentError, "per_group needs group_by"),
+    (
+        {"group_by": "price", "k": None, "max_distance": 1.0},
+        errors.InvalidArgumentError,
+        "group_by needs k, the number",
+    ),
+    ({"group_by": "price", "rank_column": "_group_rank"}, errors.InvalidArgumentError, "are both '_group_rank'"),
     ({"left": 3}, errors.InvalidTypeError, "the left side must be a DataFrame or the name of a table, not 3"),
     ({"right": "nowhere"}, errors.TableNotFoundError, "there is no table, view or path 'nowhere'"),
     ({"right": "/no/such/path"}, errors.TableNotFoundError, "there is no Hudi table at '/no/such/path'"),

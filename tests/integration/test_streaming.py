@@ -286,6 +286,8 @@ def test_the_example_of_digits(spark, tmp_path):
         (("emb", "v", 1), {"refine_factor": "2"}, "refine_factor must be a whole number, 1 or more, not '2'"),
         (("emb", "v", 1), {"recall_target": 1.5}, "recall_target must be a number above 0, up to 1, not 1.5"),
         (("emb", "v", 1), {"columns": ["nme"]}, "column 'nme' does not exist in "),
+        (("emb", "v", 1), {"group_by": "v"}, "column 'v' does not exist in "),
+        (("emb", "v", 1), {"group_nulls": "drop"}, "group_nulls needs group_by"),
         (("emb", "v", 1), {"filter": "price > l.most"}, "No such struct field `most` in `number`, `v`"),
         (("emb", "v", 1), {"filter": "l IS NULL"}, "names the rows that ask as a whole; name a column of theirs"),
         (("emb", "v", 1), {"filter": "hash(id) = 1"}, "cannot be used in a stream: "),

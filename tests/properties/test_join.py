@@ -21,6 +21,7 @@ from hudi_vector.query.asking.queries import QueryColumns
 from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.query.asking.values import LEFT_MARK
 from hudi_vector.query.files.plain_files import PlainFiles
+from hudi_vector.query.grouping.arguments import GROUP_RANK, Grouping, most_found
 from hudi_vector.query.join import nearest
 from hudi_vector.query.join.conditions import JoinCondition, same_row
 from hudi_vector.query.join.held import HeldSide, as_content, in_order
@@ -41,11 +42,18 @@ COLUMNS = tuple(
         ("right_id", "corpus", "id"),
         ("_rank", "rank", ""),
         ("_distance", "distance", ""),
+        (GROUP_RANK, "added", GROUP_RANK),
     ]
 )
 SCHEMA = tuple(
     pa.field(name, kind)
-    for name, kind in [("id", pa.int64()), ("right_id", pa.int64()), ("_rank", pa.int32()), ("_distance", pa.float64())]
+    for name, kind in [
+        ("id", pa.int64()),
+        ("right_id", pa.int64()),
+        ("_rank", pa.int32()),
+        ("_distance", pa.float64()),
+        (GROUP_RANK, pa.int32()),
+    ]
 )
 
 
@@ -127,7 +135,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("right")
 
 
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(
     left=rows,
     right=rows,
@@ -142,6 +150,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     widening=st.sampled_from([(1, 0), (1, 2), (4, 16)]),
     rows_at_once=st.sampled_from([3, 1 << 18]),
     batch=st.integers(1, 50),
+    grouping=st.sampled_from(
+        [None, None, Grouping(("group",)), Grouping(("price",), 2), Grouping(("group", "price"), 3)]
+    ),
 )
 def test_a_join_is_what_comparing_all_pairs_gives(
     folder,
@@ -158,16 +169,19 @@ def test_a_join_is_what_comparing_all_pairs_gives(
     widening,
     rows_at_once,
     batch,
+    grouping,
 ):
     if k is None and max_distance is None:
         max_distance = 1.0
+    grouping = None if k is None else grouping
+    shown = len(COLUMNS) - (grouping is None)
     asking, found = table(left, LEFT), table(right, RIGHT)
     parts, holds = CONDITIONS[condition]
     side = held(found) if kind == "held" else planned(found, folder, metric, k)
     task = AskingTask(
         QueryColumns.dense(VectorColumn("v", 3, "float", False), "left", 3, parts.left),
-        SideFinder(side, Ask(metric, k, max_distance, parts, block_queries=4)),
-        COLUMNS, SCHEMA, k, 0, outer, rows_at_once,
+        SideFinder(side, Ask(metric, k, max_distance, parts, block_queries=4, grouping=grouping)),
+        COLUMNS[:shown], SCHEMA[:shown], most_found(k, grouping), 0, outer, rows_at_once,
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(nearest, "_FEW_VALUES", few_values)
@@ -185,8 +199,12 @@ def test_a_join_is_what_comparing_all_pairs_gives(
         holds=holds,
         max_distance=max_distance,
         outer=outer,
+        groups=None if grouping is None else (grouping.columns, grouping.per_group),
     )
     got = [(row["id"], row["right_id"], row["_rank"], row["_distance"]) for row in made]
-    join_oracle.compare(got, expected, "id")
     # By left row and rank, in the order of the left rows.
     assert [(row[0], row[2] or 0) for row in got] == sorted((row[0], row[2] or 0) for row in got)
+    if grouping is not None:
+        ranks = [None if row["_rank"] is None else (row[GROUP_RANK], row["_rank"]) for row in made]
+        got = [(*row[:2], rank, row[3]) for row, rank in zip(got, ranks, strict=True)]
+    join_oracle.compare(got, expected, "id")

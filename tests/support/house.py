@@ -92,11 +92,11 @@ query.lance                 vectors  errors index.calibration index.kinds kernel
 query.indexed               vectors  errors index index.calibration index.kinds index.packs kernels kernels.metrics
                                      query query.lance read read.parquet storage
 query.grouping              vectors  arguments errors kernels read.predicate schema
-query.grouped               vectors  kernels kernels.metrics query query.asking query.grouping read
+query.grouped               vectors  kernels kernels.metrics query query.grouping read read.parquet read.predicate
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query read read.logs
                                      read.parquet
-query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
-                                     schema table
+query.join                  vectors  errors kernels kernels.metrics query query.asking query.grouped query.grouping
+                                     read read.predicate schema table
 query.opened                vectors  arguments errors index kernels.metrics options query query.files query.grouped
                                      query.grouping query.lance read read.logs read.parquet read.predicate shown storage
                                      table
@@ -111,14 +111,14 @@ spark.search                vectors  arguments errors kernels kernels.metrics op
 spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.hybrid
                                      read spark spark.catalyst spark.search
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
-                                     query.join query.lance read read.parquet read.predicate schema spark spark.catalyst
-                                     spark.join.routes spark.search storage table
-spark.join.routes           vectors  executors index kernels.metrics options query query.asking query.files query.join
-                                     query.opened read read.predicate schema spark.catalyst spark.join spark.search
-                                     table
+                                     query.grouping query.join query.lance read read.parquet read.predicate schema spark
+                                     spark.catalyst spark.join.routes spark.search storage table
+spark.join.routes           vectors  executors index kernels.metrics options query query.asking query.files
+                                     query.grouped query.grouping query.join query.opened read read.predicate schema
+                                     spark.catalyst spark.join spark.search table
 streaming                   vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
-                                     query.join query.opened read read.predicate spark spark.catalyst spark.search
-                                     storage streaming.snapshots table
+                                     query.grouped query.grouping query.join query.opened read read.predicate spark
+                                     spark.catalyst spark.search storage streaming.snapshots table
 streaming.snapshots         vectors  errors index options query query.asking read.predicate spark spark.catalyst storage
                                      streaming table
 writing.vectors             vectors  errors schema spark.catalyst

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from support import oracle
+from support.grouped import best_groups
 
 Row = Mapping[str, Any]
 
@@ -24,9 +25,13 @@ def joined(
     holds: Callable[[Row, Row], bool | None] = lambda _, __: True,
     max_distance: float | None = None,
     outer: bool = False,
-) -> list[tuple[Row, Row | None, int | None, float | None]]:
-    """(left row, right row, rank, distance), by left row and rank; rows that lack a match with None, if wanted."""
-    found: list[tuple[Row, Row | None, int | None, float | None]] = []
+    groups: tuple[Sequence[str], int] | None = None,
+) -> list[tuple[Row, Row | None, Any, float | None]]:
+    """(left row, right row, rank, distance), by left row and rank; rows that lack a match with None, if wanted.
+
+    With `groups`, right columns and the number of rows of each group, a rank is that of the group and that of the row.
+    """
+    found: list[tuple[Row, Row | None, Any, float | None]] = []
     for mine in left:
         pairs = []
         if is_vector(mine[left_vector]):
@@ -38,7 +43,13 @@ def joined(
                     if max_distance is None or distance <= max_distance:
                         pairs.append((round(float(distance), 9), tie(other), float(distance), other))
         pairs.sort(key=lambda pair: (pair[0], pair[1]))
-        for rank, (_, _, distance, other) in enumerate(pairs[:k], 1):
+        if groups is None:
+            ranked: list[tuple[Any, Any]] = list(enumerate(pairs[:k], 1))
+        else:
+            assert k is not None
+            best = best_groups(pairs, lambda pair: tuple(pair[3][name] for name in groups[0]), k, groups[1])
+            ranked = [((rank, number), pair) for number, (rank, pair) in enumerate(best, 1)]
+        for rank, (_, _, distance, other) in ranked:
             found.append((mine, other, rank, distance))
         if outer and not pairs:
             found.append((mine, None, None, None))
@@ -51,7 +62,7 @@ def is_vector(value: Any) -> bool:
 
 def compare(
     got: Iterable[tuple[Any, Any, Any, Any]],
-    expected: Iterable[tuple[Row, Row | None, int | None, float | None]],
+    expected: Iterable[tuple[Row, Row | None, Any, float | None]],
     key: str,
 ) -> None:
     """(left key, right key, rank, distance) are the oracle's."""

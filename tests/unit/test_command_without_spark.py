@@ -394,20 +394,39 @@ def test_a_table_is_searched_explained_and_described_without_spark(vectors: Path
         query = opened.search([1.0, 0, 0, 0], 1, columns=["emb"], filter="id = 7").column("emb").to_pylist()[0]
         expected = opened.search(query, 3, metric="l2", columns=["id"], filter="id <> 7 AND price < 2").to_pylist()
         batch = opened.search_batch([query, [0.0, 0, 1, 0]], 2, columns=["id"]).to_pylist()
+        groups: dict[str, Any] = {"group_by": ["name", "grp"], "per_group": 3, "group_nulls": "drop"}
+        best = opened.search(query, 2, columns=["id"], **groups).to_pylist()
     np.save(tmp_path / "q.npy", np.array([query, [0.0, 0, 1, 0]]))
     (tmp_path / "q.json").write_text(json.dumps(query))
     column = [str(vectors), "--column", "emb"]
-    (like, liked), (of_file, filed), (of_many, many), (described, facts), none, planned = ran(
+    (like, liked), (of_file, filed), (of_many, many), (of_groups, grouped), (described, facts), none, planned = ran(
         tmp_path,
         ["search", *column, "--like", "7", "-k", "3", "--metric", "l2", "--columns", "id", "--filter", "price < 2"],
         ["search", *column, "--query-file", "q.json", "-k", "4", "--metric", "l2", "--columns", "id"],
         ["search", *column, "--query-file", "q.npy", "-k", "2", "--columns", "id"],
+        [
+            "search",
+            *column,
+            "--query-file",
+            "q.json",
+            "-k",
+            "2",
+            "--columns",
+            "id",
+            "--group-by",
+            "name, grp",
+            "--per-group",
+            "3",
+            "--group-nulls",
+            "drop",
+        ],
         ["table", str(vectors)],
         ["search", *column, "--like", "no such key"],
         ["explain", *column, "--like", "7", "--metric", "l2"],
     )
-    assert (like, of_file, of_many, described, none) == (0, 0, 0, 0, (2, []))
+    assert (like, of_file, of_many, of_groups, described, none) == (0, 0, 0, 0, 0, (2, []))
     assert liked == expected
+    assert grouped == best
     assert planned[0] == 0
     assert "ivf_sq8 for l2" in planned[1][0]["plan"]
     assert [row["id"] for row in filed] == [7, *(row["id"] for row in expected)]
@@ -425,6 +444,10 @@ def test_plain_columns_are_shown_and_plans_need_no_query(vectors: Path, capsys: 
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split() == ["id", "name", "price", "grp", "_distance"]
     assert err.startswith("hudi-vector: 2 rows by cosine at instant ")
+    assert main(["search", *column, "--query", "1,0,0,0", "--group-by", "name"]) == 0
+    assert capsys.readouterr().err.startswith("hudi-vector: 1 rows of 1 groups by cosine at instant ")
+    assert main(["search", *column, "--query", "1,0,0,0", "--per-group", "2"]) == 2
+    assert "per_group needs group_by" in capsys.readouterr().err
     assert main(["search", *column, "--query", "1,0,0,0", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
     assert main(["explain", *column, "--metric", "l2", "-k", "3"]) == 0

@@ -19,6 +19,9 @@ from support.written_table import Row, WrittenTable, brute_force
 import hudi_vector as hv
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.kernels.metrics import exact_distances
+from hudi_vector.query.grouped.question import question_of
+from hudi_vector.query.grouping.arguments import Grouping
+from hudi_vector.query.join.sides import PlannedSide
 from hudi_vector.query.merge import within_groups
 from hudi_vector.query.opened.vector_table import SearchHits, VectorTable
 
@@ -126,7 +129,8 @@ def test_an_earlier_instant_has_its_own_groups(tmp_path: Path) -> None:
 def test_explain_names_the_groups(table: Path) -> None:
     text = plan_of(table, QUERIES[0], 5, group_by=["name", "grp"], per_group=2, group_nulls="drop")
     assert "groups      by name, grp, up to 2 rows of each, without NULL" in text
-    assert "with per_group above 1 every row is looked at" in text
+    text = plan_of(table, QUERIES[0], 600, group_by=["name", "grp"], per_group=2)
+    assert "so many groups, 600, are found by looking at every row" in text
     assert "groups" not in plan_of(table, QUERIES[0], 5)
 
 
@@ -146,14 +150,14 @@ def test_explain_names_the_groups(table: Path) -> None:
         ({"group_nulls": "drop"}, "group_nulls needs group_by"),
         ({"group_by": "name", "group_nulls": "no"}, "group_nulls must be 'keep' or 'drop', not 'no'"),
         (
-            {"group_by": "name", "per_group": 2, "mode": "approximate", "nprobes": 3},
-            "with per_group above 1 every row is looked at, so that no index is used; leave out algorithm",
+            {"group_by": "name", "k": 600, "mode": "approximate", "nprobes": 3},
+            "so many groups, 600, are found by looking at every row, so that no index is used; leave out algorithm",
         ),
     ],
 )
 def test_wrong_arguments_get_one_sentence(opened: VectorTable, arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(HudiVectorError) as raised:
-        opened.search(QUERIES[0], 3, **arguments)
+        opened.search(QUERIES[0], **{"k": 3, **arguments})
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -225,42 +229,51 @@ def distances(rows: list[Row], query: Any) -> Any:
     return exact_distances(np.array([row.emb for row in rows]), query, "l2")
 
 
-@pytest.mark.parametrize("k", [1, 10, 60, 400])
-def test_an_exact_answer_by_an_index_is_that_of_a_scan(indexed: tuple[list[str], str, list[Row]], k: int) -> None:
+@pytest.mark.parametrize(("k", "per_group"), [(1, 1), (10, 1), (60, 1), (400, 1), (10, 3), (4, 25), (2, 200)])
+def test_an_exact_answer_by_an_index_is_that_of_a_scan(
+    indexed: tuple[list[str], str, list[Row]], k: int, per_group: int
+) -> None:
     files, directory, rows = indexed
     # Vectors in memory would answer in place of the index; the last query is where one document crowds.
     uncached = {"hoodie.vector.cache.max.bytes": "0"}
     queries = [*QUERIES, np.array(rows[0].emb)]
-    asked: dict[str, Any] = {"metric": "l2", "group_by": "doc", "columns": ["id"]}
+    asked: dict[str, Any] = {"metric": "l2", "group_by": "doc", "per_group": per_group, "columns": ["id"]}
     with hv.open(files=files, column="emb", index_directory=directory, options=uncached) as t:
         for query in queries:
             hits = t.search(query, k, **asked)
             order = [rows[n] for n in np.argsort(distances(rows, query), kind="stable")]
-            assert pairs(hits) == [(rank, row.id) for rank, row in best_groups(order, lambda row: row.name, k)]
+            best = best_groups(order, lambda row: row.name, k, per_group)
+            assert pairs(hits) == [(rank, row.id) for rank, row in best]
             assert hits.report.slices == {"index": 4}
             assert hits.report.rows_seen == len(rows)
         many = t.search_batch(np.stack(queries), k, **asked).table
         single = [t.search(query, k, **asked).table for query in queries]
         assert many.drop_columns(["_hudi_query_index"]).equals(pa.concat_tables(single))
+        side = PlannedSide(t.search(queries[0], k, **asked).plan)  # as a join and a stream search it
+    found = side.find(question_of(np.stack(queries), "l2", k, None, Grouping(("doc",), per_group)), None, ["id"])
+    assert found.columns(["id"]).column("id").equals(many.column("id"))
 
 
-@pytest.mark.parametrize("target", [0.8, 0.95])
+@pytest.mark.parametrize(("target", "k", "per_group"), [(0.8, 10, 1), (0.95, 10, 1), (0.95, 10, 3), (0.8, 3, 22)])
 def test_an_approximate_search_keeps_its_recall_in_groups(
-    indexed: tuple[list[str], str, list[Row]], target: float
+    indexed: tuple[list[str], str, list[Row]], target: float, k: int, per_group: int
 ) -> None:
     files, directory, rows = indexed
     queries = np.random.default_rng(8).standard_normal((60, 4))
-    asked: dict[str, Any] = {"metric": "l2", "group_by": "doc", "columns": ["doc"], "recall_target": target}
+    asked: dict[str, Any] = {"metric": "l2", "group_by": "doc", "columns": ["id"], "recall_target": target}
+    asked["per_group"] = per_group
     with hv.open(files=files, column="emb", index_directory=directory) as t:
-        hits = t.search_batch(queries, 10, **asked)
+        hits = t.search_batch(queries, k, **asked)
         assert hits.plan.index is not None
         assert not hits.plan.index.certain
-        number, names = hits.column("_hudi_query_index").to_numpy(), np.array(hits.column("doc").to_pylist())
+        number, ids = hits.column("_hudi_query_index").to_numpy(), np.array(hits.column("id").to_pylist())
         shares = []
         for asking, query in enumerate(queries):
             order = [rows[n] for n in np.argsort(distances(rows, query), kind="stable")]
-            true = {row.name for _, row in best_groups(order, lambda row: row.name, 10)}
-            found = names[number == asking].tolist()
-            assert len(found) == len(set(found)) == 10
-            shares.append(len(true.intersection(found)) / 10)
+            true = best_groups(order, lambda row: row.name, k, per_group)
+            found = ids[number == asking].tolist()
+            names = {rows[row].name for row in found}
+            assert len(names) == k
+            assert len(found) == len(set(found)) <= k * per_group
+            shares.append(np.mean([row.id in found if per_group > 1 else row.name in names for _, row in true]))
         assert np.mean(shares) >= target

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from hudi_vector.errors import InvalidArgumentError, InvalidFilterError
+from hudi_vector.query.asking.queries import AskedRows
 from hudi_vector.query.asking.task import gathered
 from hudi_vector.query.asking.values import LEFT_MARK, asked_columns, bound, values_at
+from hudi_vector.query.grouping.arguments import GROUP_RANK, Grouping
 from hudi_vector.query.join.conditions import same_row, split
-from hudi_vector.query.join.held import in_order
+from hudi_vector.query.join.held import HeldSide, as_content, in_order
+from hudi_vector.query.join.nearest import Ask, SideFinder
 from hudi_vector.query.join.parallel import few_rows, partitions_wanted
 from hudi_vector.query.join.routing import ROUTES, RightFacts, choose_route
 from hudi_vector.read.predicate.form import to_text
 from hudi_vector.read.predicate.nodes import TRUE, And, Column, Compare, IsNull, Literal, Not
+from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.join.request import right_names
 
 LIMIT = 1000
@@ -137,6 +143,43 @@ def test_the_values_of_a_left_row_take_their_columns_place():
     assert seen == Literal(5, micros)
     inner = Column(LEFT_MARK + "s", INT, ("x",))
     assert with_values(inner, {"s": pa.array([{"x": 7}])}, 0) == Literal(7, INT)
+
+
+@dataclass(frozen=True)
+class Content:
+    value: bytes
+
+
+LEFT_OUT = [
+    # One row is left out, and its group then ties with another, whose record key is smaller.
+    ("id", [(5, "a", "x", 0.0), (9, "a", "x", 1.0), (1, "b", "x", 1.0), (7, "c", "x", 2.0)], 1, 1, [1]),
+    ("id", [(5, "a", "x", 0.0), (3, "a", "x", 1.0), (4, "b", "x", 1.0), (7, "c", "x", 2.0)], 2, 1, [3, 4]),
+    # Its group falls back, or is gone; it is not the first of its group.
+    ("id", [(5, "a", "x", 0.0), (9, "a", "x", 3.0), (1, "b", "x", 1.0), (7, "c", "x", 2.0)], 2, 2, [1, 7]),
+    ("id", [(5, "a", "x", 0.0), (1, "b", "x", 1.0), (7, "c", "x", 2.0)], 2, 1, [1, 7]),
+    ("id", [(2, "a", "x", 0.0), (5, "a", "x", 1.0), (6, "a", "x", 2.0), (1, "b", "x", 3.0)], 1, 2, [2, 6]),
+    # A column that tells rows apart badly leaves out many.
+    ("owner", [(1, "a", "x", 0.0), (2, "a", "x", 0.1), (3, "a", "x", 0.2), (4, "b", "x", 0.3), (6, "b", "x", 0.4),
+               (8, "c", "y", 0.5), (7, "a", "y", 0.6)], 1, 1, [8]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "rows", "k", "per_group", "expected"), LEFT_OUT)
+def test_a_row_that_is_left_out_may_move_its_group(column, rows, k, per_group, expected):
+    kinds = {"id": INT, "doc": TEXT, "owner": TEXT, "far": pa.float64()}
+    right = pa.table(dict(zip(kinds, zip(*rows, strict=True), strict=True)), pa.schema(list(kinds.items())))
+    right = right.append_column("emb", pa.array([[far] for far in right.column("far").to_pylist()]))
+    side = HeldSide(
+        Content(as_content(in_order(right, ["id"]))), uuid4().hex, VectorColumn("emb", 1, "double", False), "UTC"
+    )
+    condition = split(TRUE, "true", []).and_not(same_row([(column, column, kinds[column])]))
+    finder = SideFinder(side, Ask("l2", k, None, condition, grouping=Grouping(("doc",), per_group)))
+    asking = pa.table({"id": [5], "owner": ["x"]})
+    found = finder.find(AskedRows(asking, np.array([0]), (np.zeros((1, 1)),)), ["id"])
+    assert found.rows.column("id").to_pylist() == expected
+    docs = dict(zip(*(right.column(name).to_pylist() for name in ("id", "doc")), strict=True))
+    groups = list(dict.fromkeys(docs[row] for row in expected))
+    assert found.added[GROUP_RANK].to_pylist() == [groups.index(docs[row]) + 1 for row in expected]
 
 
 def test_held_rows_stand_in_the_order_of_ties_whatever_order_they_came_in():

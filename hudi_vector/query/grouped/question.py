@@ -19,20 +19,26 @@ from hudi_vector.kernels.groups import GroupedBlock, GroupedTopK, GroupPool, Mem
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, VectorBlock
 from hudi_vector.query.deadline import NEVER, Deadline
-from hudi_vector.query.execute import OpenedSlice, Question, SliceFound, Slices, joined
+from hudi_vector.query.execute import OpenedSlice, Question, SearchedRows, SliceFound, joined
 from hudi_vector.query.grouped.by_index import found_by_index
 from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.grouping.keys import GroupCodes, group_keys
 from hudi_vector.query.merge import Winners
+from hudi_vector.read.parquet.slice import ParquetSlice
+from hudi_vector.read.predicate.change import literal_values
+from hudi_vector.read.predicate.nodes import Column, In, IsNull, Literal, Or, Predicate, conjunction
 from hudi_vector.read.several import Together
-from hudi_vector.read.spec import ScanCounts
+from hudi_vector.read.spec import ScanCounts, SliceReader
 
 __all__ = ["GroupedQuestion", "question_of"]
+
+_MANY_TO_ONE = 16
+"""Rows of known groups are read by their places if they are at most one in so many rows of a file."""
 
 
 @dataclass(frozen=True)
 class Members:
-    """The groups whose rows are searched: their keys for each query, and the values of all of them together."""
+    """The groups whose rows are searched: the distinct keys for each query, and the values of all of them together."""
 
     keys: tuple[tuple[bytes, ...], ...]
     values: pa.Table
@@ -40,15 +46,32 @@ class Members:
     @classmethod
     def of(cls, winners: Winners, values: pa.Table, queries: int) -> Members:
         """Return the groups of the rows that were found, whose columns have these values."""
-        found: list[list[bytes]] = [[] for _ in range(queries)]
+        found: list[dict[bytes, None]] = [{} for _ in range(queries)]
         for query, key in zip(winners.query.tolist(), group_keys(values), strict=True):
-            found[query].append(key)
+            found[query][key] = None
         return cls(tuple(map(tuple, found)), values)
 
     def of_queries(self, part: slice) -> tuple[Ints, list[bytes]]:
         """Return the number of each group's query within a part of the queries, and its key."""
         keys = self.keys[part]
         return np.repeat(np.arange(len(keys)), [len(own) for own in keys]), [key for own in keys for key in own]
+
+    def condition(self) -> Predicate | None:
+        """Return a condition that the rows of the groups meet, and few others; None if no column has a plain type."""
+        found = (_among(field.name, self.values.column(field.name), field.type) for field in self.values.schema)
+        terms = [term for term in found if term is not None]
+        return conjunction(terms) if terms else None
+
+
+def _among(name: str, values: pa.ChunkedArray, kind: pa.DataType) -> Predicate | None:
+    """Return the condition that a column has one of some values, None for a type that such a condition may not know."""
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)):
+        return None
+    column, distinct = Column(name, kind), values.unique()
+    listed = tuple(Literal(value, kind) for value in literal_values(distinct.drop_null(), kind))
+    if not distinct.null_count:
+        return In(column, listed)
+    return Or((IsNull(column), In(column, listed))) if listed else IsNull(column)
 
 
 @dataclass(frozen=True)
@@ -101,7 +124,9 @@ class GroupedQuestion:
 
     def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
         """Yield the rows of a slice that pass the filter and have a vector, and add to `counts`."""
-        return (self.with_rows((block,), opened.reader.rows) for block in opened.reader.blocks(counts))
+        reader = opened.reader
+        found = reader.blocks(counts) if self.members is None else _few_or_all(reader, counts)
+        return (self.with_rows((block,), reader.rows) for block in found)
 
     def nearest(self, queries: Ints, count: int) -> Question:
         """Return the question of some queries for so many of the nearest rows."""
@@ -124,11 +149,14 @@ class GroupedQuestion:
         """Return a collector of the best rows of groups."""
         return _BestGroups(self, bounds)
 
-    def found(self, slices: Slices, bounds: Bounds) -> Iterator[SliceFound]:
-        """Yield the hits of all slices: by their index, in one pass, or in two for more than one row of each group."""
+    def found(self, slices: SearchedRows, bounds: Bounds) -> Iterator[SliceFound]:
+        """Yield the hits of all slices, by their index or by a scan."""
         if slices.wider(1) is not None:
-            yield from found_by_index(self, slices)
-            return
+            return found_by_index(self, slices)
+        return self.scanned(slices, bounds)
+
+    def scanned(self, slices: SearchedRows, bounds: Bounds) -> Iterator[SliceFound]:
+        """Yield the hits of all slices by a scan: in one pass, or in two for more than one row of each group."""
         if self.per_group == 1:
             yield from slices.search(self, bounds)
             return
@@ -137,12 +165,25 @@ class GroupedQuestion:
         for hits, seen in slices.search(nearest, bounds):
             parts += hits
             counts.add(seen)
-        winners = slices.merged(nearest, parts)
-        members = Members.of(winners, slices.columns(winners, self.needs), self.queries)
         yield [], counts
+        yield from self.members_of(slices.merged(nearest, parts), slices)
+
+    def members_of(self, winners: Winners, slices: SearchedRows) -> Iterator[SliceFound]:
+        """Yield the best rows of the groups that have a row among the winners."""
+        members = Members.of(winners, slices.columns(winners, self.needs), self.queries)
         limits = Bounds(self.bounds().distance, np.ones(self.queries, np.bool_))
-        for hits, seen in slices.search(replace(self, members=members), limits):
+        for hits, seen in slices.limited(members.condition()).search(replace(self, members=members), limits):
             yield hits, ScanCounts(bytes_read=seen.bytes_read)
+
+
+def _few_or_all(reader: SliceReader, counts: ScanCounts) -> Iterator[VectorBlock]:
+    """Yield the rows of a slice that pass the filter and have a vector; few rows of a Parquet file by their places."""
+    if isinstance(reader, ParquetSlice):
+        positions = np.flatnonzero(reader.allowed(ScanCounts()))
+        if len(positions) * _MANY_TO_ONE <= reader.row_count():
+            yield reader.vectors_at(positions, counts)
+            return
+    yield from reader.blocks(counts)
 
 
 def question_of(

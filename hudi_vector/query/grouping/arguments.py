@@ -15,7 +15,7 @@ from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.predicate.nodes import Column, IsNull, Not, Predicate, conjunction
 from hudi_vector.schema import HUDI_TYPE
 
-__all__ = ["GROUP_RANK", "MOST_ROWS", "Grouping", "checked_grouping", "group_ranks", "rows_at_first"]
+__all__ = ["GROUP_RANK", "MOST_ROWS", "Grouping", "checked_grouping", "group_ranks", "most_found", "rows_at_first"]
 
 GROUP_RANK = "_group_rank"
 """The column that a search for groups adds: the rank of a row's group, from 1."""
@@ -67,8 +67,6 @@ class Grouping:
 
     def without_index(self, k: int) -> str:
         """Return the reason why a search for k groups uses no index, or "" if it may."""
-        if self.per_group > 1:
-            return "with per_group above 1 every row is looked at"
         return "" if rows_at_first(k) <= MOST_ROWS else f"so many groups, {k}, are found by looking at every row"
 
     def describe(self) -> str:
@@ -103,6 +101,16 @@ def rows_at_first(k: int) -> int:
         80
     """
     return _ROWS_OF_GROUP * k
+
+
+def most_found(k: int | None, grouping: Grouping | None) -> int | None:
+    """Return the largest number of rows that a search finds, None if it depends on the rows: of a distance, of groups.
+
+    Example:
+        >>> most_found(3, None), most_found(3, Grouping(("doc",))), most_found(3, Grouping(("doc",), 100))
+        (3, 3, None)
+    """
+    return k if grouping is None or grouping.per_group == 1 else None
 
 
 def group_ranks(rank: Ints | None) -> pa.Array:

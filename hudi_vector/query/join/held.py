@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits, Ints, TopK, VectorBlock
-from hudi_vector.query.execute import Question, joined
+from hudi_vector.query.execute import Asked, Question, SliceFound, joined
+from hudi_vector.query.grouped.question import GroupedQuestion
 from hudi_vector.query.join.sides import Nearest
-from hudi_vector.query.merge import break_ties, order_of_keys
+from hudi_vector.query.merge import SliceHits, Winners, break_ties, merge_hits, order_of_keys
 from hudi_vector.read.predicate.form import Predicate, evaluate
 from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.read.spec import ScanCounts, VectorColumn
@@ -50,7 +51,7 @@ class HeldSide:
     zone: str
     predicate: Predicate | None = None
 
-    def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
+    def find(self, question: Question | GroupedQuestion, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
         """Return the nearest of the rows, found by products of blocks of queries and rows."""
         del names
         column = replace(self.column, dimension=self.column.dimension or question.vectors.shape[1], is_vector=False)
@@ -58,6 +59,8 @@ class HeldSide:
         terms = [term for term in (self.predicate, predicate) if term is not None]
         if terms:
             block = block.select(evaluate(conjunction(terms), table, self.zone)[block.positions])
+        if isinstance(question, GroupedQuestion):
+            return HeldRows(table, _OneBlock(table, block).best(question))
         bounds = Bounds.of(len(question.vectors), question.max_distance)
         parts = []
         for first in range(0, len(question.vectors), question.block_queries):
@@ -106,6 +109,49 @@ class HeldRows:
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
         """Return the rows at these indices, or where the mask is True."""
         return HeldRows(self.table, self.hits.take(chosen))
+
+
+@dataclass(frozen=True)
+class _OneBlock:
+    """The rows in memory that pass the condition, as the rows of a search for groups."""
+
+    table: pa.Table
+    block: VectorBlock
+
+    def best(self, question: GroupedQuestion) -> Hits:
+        """Return the best rows of the nearest groups, by query and group."""
+        parts: list[SliceHits] = []
+        for hits, _ in question.found(self, question.bounds()):
+            parts += hits
+        winners = self.merged(question, parts)
+        return Hits(winners.query, winners.distance, winners.position)
+
+    def search(self, asked: Asked, bounds: Bounds) -> list[SliceFound]:
+        """Return the hits of the block."""
+        collector = asked.collector(bounds)
+        if len(self.block):
+            collector.offer(asked.with_rows((self.block,), self._rows))
+        asked.deadline.check()
+        return [([SliceHits(0, collector.hits())], ScanCounts())]
+
+    def merged(self, asked: Asked, parts: list[SliceHits]) -> Winners:
+        """Return the best rows among the hits; their places decide ties."""
+        return merge_hits(parts, asked.k, lambda _, __: None, asked.per_group)
+
+    def columns(self, winners: Winners, names: Sequence[str]) -> pa.Table:
+        """Return columns of winners, in their order."""
+        return self._rows(winners.position, names)
+
+    def wider(self, times: int) -> None:
+        """Return None: rows in memory have no index."""
+
+    def limited(self, condition: Predicate | None) -> _OneBlock:
+        """Return all rows: they are in memory."""
+        del condition
+        return self
+
+    def _rows(self, positions: Ints, names: Sequence[str]) -> pa.Table:
+        return self.table.select(list(names)).take(pa.array(positions))
 
 
 def as_content(table: pa.Table) -> bytes:

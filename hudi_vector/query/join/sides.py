@@ -14,18 +14,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Bounds, Ints, rank_within
+from hudi_vector.kernels.topk import Ints, rank_within
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.execute import Question
-from hudi_vector.query.indexed.slices import search_slices
+from hudi_vector.query.grouped.question import GroupedQuestion
+from hudi_vector.query.grouping.arguments import GROUP_RANK, Grouping, group_ranks
+from hudi_vector.query.grouping.keys import group_keys
 from hudi_vector.query.lengths import refuse_other_length
-from hudi_vector.query.local import Gathered
-from hudi_vector.query.merge import Winners
+from hudi_vector.query.local import ThreadedSlices, run_slices
+from hudi_vector.query.merge import Winners, within_groups
 from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.report import Progress
 from hudi_vector.query.winners import named_rows
 from hudi_vector.read.predicate.form import Predicate
-from hudi_vector.read.predicate.nodes import conjunction
-from hudi_vector.read.spec import ScanCounts
 
 __all__ = ["FoundRows", "Nearest", "PlannedRows", "PlannedSide", "RightSide", "found_rows", "joined_nearest", "under"]
 
@@ -48,15 +49,15 @@ class Nearest(Protocol):
         ...
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """Return the rows at these ascending indices, or those for which this mask is True."""
+        """Return the rows at these indices, or those for which this mask is True."""
         ...
 
 
 class RightSide(Protocol):
     """The side of a join whose rows are joined to the left rows."""
 
-    def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
-        """Return the nearest rows of each query, by query and rank.
+    def find(self, question: Question | GroupedQuestion, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
+        """Return the nearest rows of each query by rank, or those of its nearest groups by group and rank.
 
         `predicate` is a condition in addition to those of the side, None if there is none. `names` are the columns that
         may be read of the rows later.
@@ -74,37 +75,32 @@ class PlannedSide:
     plan: SearchPlan
     physical: tuple[tuple[str, str], ...] = ()
 
-    def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> PlannedRows:
+    def find(
+        self, question: Question | GroupedQuestion, predicate: Predicate | None, names: Sequence[str]
+    ) -> PlannedRows:
         """Return the nearest rows; raise DimensionMismatchError if none is found and vectors have another length."""
         del names
-        plan = under(self.plan, question, predicate)
-        question = question.by(plan.deadline())
-        bounds = Bounds.of(len(question.vectors), question.max_distance)
-        gathered, counts = Gathered(plan, bounds), ScanCounts()
-        with question.deadline.limiting():
-            for hits, seen in search_slices(
-                list(enumerate(plan.slices)), plan.index, plan.spec, question, bounds, True
-            ):
-                gathered.add(hits)
-                counts.add(seen)
-            winners = gathered.winners()
+        question = question.named(dict(self.physical))
+        plan, progress = under(self.plan, question, predicate), Progress()
+        winners = run_slices(plan, question, ThreadedSlices(plan, map), progress)
         if len(question.vectors):
-            refuse_other_length(plan, len(winners), counts)
+            refuse_other_length(plan, len(winners), progress.counts)
         return PlannedRows(plan, winners, self.physical)
 
 
-def under(plan: SearchPlan, question: Question, predicate: Predicate | None) -> SearchPlan:
-    """Return the plan with the k and largest distance of a question, and with a further condition if one is given.
+def under(plan: SearchPlan, question: Question | GroupedQuestion, predicate: Predicate | None) -> SearchPlan:
+    """Return the plan with the k, groups and largest distance of a question, and with a condition more if one is given.
 
     An array column without a declared dimension gets that of the queries.
     """
-    spec = plan.spec
+    spec, grouping = plan.spec, question.grouping
     if not spec.column.dimension:
         spec = replace(spec, column=replace(spec.column, dimension=question.vectors.shape[1]))
     if predicate is not None:
-        both = predicate if spec.predicate is None else conjunction([spec.predicate, predicate])
-        spec = replace(spec, predicate=both)
-    return replace(plan, spec=spec, k=question.k, max_distance=question.max_distance)
+        spec = spec.filtered(predicate)
+    if grouping is not None:
+        spec = replace(spec, carried=grouping.columns)
+    return replace(plan, spec=spec, k=question.k, max_distance=question.max_distance, grouping=grouping)
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ class PlannedRows:
         return named_rows(self.plan, self.winners, wanted, own)
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """Return the rows at these ascending indices, or those for which this mask is True."""
+        """Return the rows at these indices, or those for which this mask is True."""
         return replace(self, winners=self.winners.take(chosen))
 
 
@@ -157,17 +153,25 @@ class FoundRows:
         return self.found.rows.select(list(dict.fromkeys(names)))
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """Return the rows at these ascending indices, or those for which this mask is True."""
+        """Return the rows at these indices, or those for which this mask is True."""
         found = self.found
         at = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
         rows = found.rows.take(pa.array(at)) if found.rows.num_columns else found.rows
         return FoundRows(Found(found.query[at], found.distance[at], found.rank[at], rows))
 
 
-def found_rows(nearest: Nearest, names: Sequence[str]) -> Found:
-    """Return rows found, which are ordered by query and distance, with their ranks and the named columns."""
-    _, rank = rank_within(nearest.query, np.arange(len(nearest.query)))
-    return Found(nearest.query, nearest.distance, rank + 1, nearest.columns(names))
+def found_rows(nearest: Nearest, names: Sequence[str], grouping: Grouping | None = None) -> Found:
+    """Return rows found, which are ordered by query and rank, with their ranks and the named columns.
+
+    With a grouping they are ordered by query, group and distance, and get the ranks of their groups.
+    """
+    query = nearest.query
+    _, rank = rank_within(query, np.arange(len(query)))
+    if grouping is None:
+        return Found(query, nearest.distance, rank + 1, nearest.columns(names))
+    rows = nearest.columns([*names, *grouping.columns])
+    _, group = within_groups(query, group_keys(rows.select(grouping.columns)), len(query), len(query))
+    return Found(query, nearest.distance, rank + 1, rows.select(list(names)), {GROUP_RANK: group_ranks(group + 1)})
 
 
 def joined_nearest(parts: Sequence[tuple[Nearest, Ints]]) -> Nearest:
@@ -207,5 +211,5 @@ class _Several:
         return pa.concat_tables(tables).take(pa.array(self.order))
 
     def take(self, chosen: npt.NDArray[Any]) -> Nearest:
-        """Return the rows at these ascending indices, or those for which this mask is True."""
+        """Return the rows at these indices, or those for which this mask is True."""
         return replace(self, order=self.order[chosen])

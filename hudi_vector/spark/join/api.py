@@ -13,6 +13,7 @@ from hudi_vector.arguments import known_arguments
 from hudi_vector.query.asking.queries import QueryColumns
 from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.query.explain import explained_by
+from hudi_vector.query.grouping.arguments import most_found
 from hudi_vector.query.join.nearest import SideFinder
 from hudi_vector.query.tuning import JoinOptions
 from hudi_vector.spark.catalyst.gateway import JavaObject
@@ -85,14 +86,15 @@ def knn_join(
         deleted: Rows to leave out of a right side of Parquet files, or of a Delta table named by its path in addition
             to the rows that its log deletes: a mapping of files to a bool for each row (True: deleted) or to row
             numbers, or pairs of file and row number, as in Iceberg's position deletes.
-        options: ``nprobes``, ``refine_factor`` and ``timeout``: see `JoinOptions`.
+        options: ``nprobes``, ``refine_factor``, ``timeout``, and ``group_by``, ``per_group`` and ``group_nulls`` over
+            right columns, with which `k` is the number of groups: see `JoinOptions`.
 
     Returns:
         A DataFrame of the left columns, the right columns (a name that the left side or the join also has gets the
-        prefix ``right_``), rank and distance. Rows of equal distance are ordered by the right side's record key, for
-        files by file and row, otherwise by the right columns in order, NULLs first. A left row whose vector is NULL or
-        not finite matches nothing. Temporary data of the join is kept until `release()`, the end of a ``with`` block or
-        the end of the application.
+        prefix ``right_``), rank, with ``group_by`` also ``_group_rank``, and distance. Rows of equal distance are
+        ordered by the right side's record key, for files by file and row, otherwise by the right columns in order,
+        NULLs first. A left row whose vector is NULL or not finite matches nothing. Temporary data of the join is kept
+        until `release()`, the end of a ``with`` block or the end of the application.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -148,6 +150,8 @@ def join_plan(prepared: Prepared) -> JavaObject:
 
     def describe() -> str:
         wanted = f"k={request.k}" if request.k else f"max_distance={request.max_distance}"
+        grouping = request.tuning.grouping
+        wanted += f" groups=[{grouping.describe()}]" if grouping else ""
         return f"knn_join {request.left.label} {request.right.label} {wanted} {request.metric} {prepared.route.name}"
 
     return lazy_relation(request.spark, "knn_join", request.schema(), [], produce, describe)
@@ -163,7 +167,7 @@ def _task(request: JoinRequest, way: Way, on_driver: bool, outputs: Sequence[Out
         finder=SideFinder(side, request.ask(way.names)),
         columns=request.columns(way.names, chosen),
         schema=tuple(arrow_fields(schema_of(chosen))),
-        k=request.k,
+        k=most_found(request.k, request.tuning.grouping),
         cache=options.CACHE_MAX_BYTES.read(request.conf),
         outer=request.outer,
     )

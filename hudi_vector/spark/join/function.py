@@ -8,7 +8,15 @@ from pyspark.sql import SparkSession
 
 from hudi_vector.arguments import as_text
 from hudi_vector.query.tuning import JoinOptions
-from hudi_vector.spark.catalyst.arguments import Argument, Signature, bind, constant, is_table, named_and_placed
+from hudi_vector.spark.catalyst.arguments import (
+    Argument,
+    Signature,
+    bind,
+    constant,
+    is_table,
+    named_and_placed,
+    nested_constant,
+)
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.catalyst.printed import Expressions
@@ -41,7 +49,11 @@ _SIGNATURE = Signature(
 def join_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     """Build ``hudi_knn_join(left, right, left_vector, right_vector, k, …)``; a side is a name or ``TABLE(…)``."""
     given = bind(_SIGNATURE, named_and_placed(expressions))
-    values = {name: constant(given[name], name) for name in _NAMED if name in given}
+    values = {
+        name: nested_constant(given[name], name) if name == "group_by" else constant(given[name], name)
+        for name in _NAMED
+        if name in given
+    }
     vectors = [as_text(constant(given[name], name), name) for name in ("left_vector", "right_vector")]
     k = constant(given["k"], "k") if "k" in given else None
     excluded = values.get("exclude_self")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector import options as settings
@@ -14,11 +16,13 @@ from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, Inv
 from hudi_vector.index.build import indexable_files
 from hudi_vector.kernels.metrics import metric_named, require_comparable
 from hudi_vector.query.files.deleted import checked_deleted
+from hudi_vector.query.grouping.arguments import GROUP_RANK
 from hudi_vector.query.join.parallel import few_rows
 from hudi_vector.query.join.routing import RightFacts, Route, choose_route
 from hudi_vector.query.tuning import checked_tuning
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.list_length import stored_length
+from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.join.condition import asked_condition, excluded, self_pairs
 from hudi_vector.spark.join.left import LeftSide
@@ -38,6 +42,7 @@ from hudi_vector.table.native import NativeTable
 __all__ = ["Prepared", "one_of", "prepare", "require_distinct"]
 
 _TYPES = ("inner", "left_outer")
+_GROUPS = "the rank of groups"
 _MANY = 1 << 20
 
 
@@ -89,7 +94,9 @@ def prepare(
     measured = metric_named(metric)
     kind = one_of(join_type, "join_type", _TYPES)
     tuning = checked_tuning(None if mode == "auto" else mode, recall_target, **options)
-    added = _added_names(rank_column, distance_column)
+    added = _added_names(rank_column, distance_column, tuning.grouping is not None)
+    if tuning.grouping is not None and wanted is None:
+        raise InvalidArgumentError("group_by needs k, the number of groups of each left row; give k")
 
     asking = _left_side(session, left, query_column)
     found, found_label, stored = _frame(session, right, "right")
@@ -109,6 +116,8 @@ def prepare(
     own = self_pairs(asking, found.schema, found_label, _key_fields(source), exclude_self)
     for schema, label in ((asking.schema, asking.label), (found.schema, found_label)):
         _require_free(schema.names, label, added)
+    if tuning.grouping is not None:
+        tuning = replace(tuning, grouping=tuning.grouping.within(pa.schema(arrow_fields(found.schema)), found_label))
     request = JoinRequest(
         spark=session,
         left=asking,
@@ -121,8 +130,8 @@ def prepare(
         asked=asked,
         condition=excluded(asked.condition, own, found.schema),
         self_columns=tuple(own),
-        rank_column=added[0],
-        distance_column=added[1],
+        rank_column=added["rank_column"],
+        distance_column=added["distance_column"],
         dimension=_dimension(asking, source),
         conf=settings_of(session),
     )
@@ -230,21 +239,25 @@ def require_distinct(frame: DataFrame, label: str) -> None:
         seen.add(name.lower())
 
 
-def _require_free(names: list[str], label: str, added: tuple[str, str]) -> None:
+def _require_free(names: list[str], label: str, added: Mapping[str, str]) -> None:
     taken = {name.lower() for name in names}
-    for name, argument in zip(added, ("rank_column", "distance_column"), strict=True):
+    for argument, name in added.items():
         if name.lower() in taken:
+            what = "it" if argument == _GROUPS else argument
             raise InvalidArgumentError(
-                f"'{label}' has a column '{name}', the name of a column that the join adds; give {argument} "
-                "another name"
+                f"'{label}' has a column '{name}', the name of a column that the join adds; give {what} another name"
             )
 
 
-def _added_names(rank: Any, distance: Any) -> tuple[str, str]:
-    names = (as_text(rank, "rank_column") or "", as_text(distance, "distance_column") or "")
-    if names[0].lower() == names[1].lower():
-        raise InvalidArgumentError(f"rank_column and distance_column are both '{names[0]}'; give them different names")
-    return names
+def _added_names(rank: Any, distance: Any, grouped: bool) -> dict[str, str]:
+    """Return the names of the columns that the join adds, each by the argument that gives it or adds the column."""
+    added = {name: as_text(value, name) or "" for name, value in (("rank_column", rank), ("distance_column", distance))}
+    if grouped:
+        added[_GROUPS] = GROUP_RANK
+    for (one, name), (other, same) in combinations(added.items(), 2):
+        if name.lower() == same.lower():
+            raise InvalidArgumentError(f"{one} and {other} are both '{name}'; give them different names")
+    return added
 
 
 def one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str:

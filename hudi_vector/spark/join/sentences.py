@@ -25,6 +25,7 @@ def described(prepared: Prepared) -> str:
     lines = [
         f"KNN join of {sides[0]} with {sides[1]}, {kind}",
         f"  metric      {request.metric}, {wanted}{within}",
+        *([f"  groups      {request.tuning.grouping.describe()}"] if request.tuning.grouping else []),
         prepared.route.describe(),
         *_condition(prepared),
         f"  left        {_left(prepared)}",
@@ -69,7 +70,8 @@ def _how(request: JoinRequest, parts: JoinCondition) -> str:
     if request.k is None:
         return "pairs within the distance that do not meet it are left out"
     if parts.pairs_only:
-        return "one row more than k is found"
+        more = "group, and one row of each," if request.tuning.grouping else "row"
+        return f"one {more} more than wanted is found"
     return (
         "where few left values differ, a search for each of them; else more rows are found until k of them meet it or "
         "no more are there"

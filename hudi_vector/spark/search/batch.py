@@ -22,7 +22,7 @@ from hudi_vector.query.asking.output import Found, assemble, sources
 from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.asking.task import AskingTask, Finder
 from hudi_vector.query.distributed import find_unmergeable
-from hudi_vector.query.grouped.finder import GroupFinder
+from hudi_vector.query.grouping.arguments import most_found
 from hudi_vector.query.join.nearest import Ask, SideFinder
 from hudi_vector.query.join.sides import PlannedSide
 from hudi_vector.query.plan import SearchPlan
@@ -214,7 +214,7 @@ class QueryBatch:
             finder=finder,
             columns=tuple(replace(c, source=index) if c.side == "index" else c for c in outputs),
             schema=tuple(arrow_fields(schema_of(self.outputs))),
-            k=self.search.k,
+            k=most_found(self.search.k, self.search.tuning.grouping),
             cache=options.CACHE_MAX_BYTES.read(self.search.conf()),
         )
         frame = frame.repartition(spark.sparkContext.defaultParallelism)
@@ -264,10 +264,8 @@ def _can_spread(batch: QueryBatch, plan: SearchPlan) -> bool:
 
 
 def _in_tasks(search: TableSearch, plan: SearchPlan) -> Finder:
-    block_queries = options.BATCH_BLOCK_QUERIES.read(search.conf())
-    if plan.grouping is not None:
-        return GroupFinder(plan, search.target.physical, block_queries)
-    ask = Ask(plan.metric, plan.k, plan.max_distance, block_queries=block_queries)
+    block_queries, grouping = options.BATCH_BLOCK_QUERIES.read(search.conf()), search.tuning.grouping
+    ask = Ask(plan.metric, plan.k, plan.max_distance, block_queries=block_queries, grouping=grouping)
     return SideFinder(PlannedSide(plan, search.target.physical), ask)
 
 

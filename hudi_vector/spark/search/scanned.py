@@ -24,6 +24,7 @@ from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Bounds, Hits
 from hudi_vector.query.execute import Asked, Collector, Measure, SliceFound
 from hudi_vector.query.merge import SliceHits, Winners, break_ties, merge_hits
+from hudi_vector.read.predicate.nodes import Predicate
 from hudi_vector.read.several import SearchColumn, blocks_of
 from hudi_vector.read.spec import ScanCounts
 from hudi_vector.schema import free_names, quoted
@@ -128,6 +129,11 @@ class _SparkRows:
 
     def wider(self, times: int) -> None:
         """Return None: Spark's rows have no index."""
+
+    def limited(self, condition: Predicate | None) -> _SparkRows:
+        """Return all rows: Spark's scan has the filter of the search alone."""
+        del condition
+        return self
 
     def taken(self, names: Sequence[str], positions: npt.NDArray[np.int64]) -> pa.Table:
         """Return carried columns of candidates, in this order."""

@@ -44,8 +44,7 @@ __all__ = ["as_of_argument", "batch_function", "checked_search", "search_functio
 
 _TABLE_ALIASES = (("table_name", "table"), ("table_path", "table"))
 _METRIC_ALIASES = (("metric", "distance_metric"),)
-_GROUPING = ("group_by", "per_group", "group_nulls")
-_TUNING = ("mode", "recall_target", *JoinOptions.__annotations__, *_GROUPING)
+_TUNING = ("mode", "recall_target", *JoinOptions.__annotations__)
 
 _SINGLE = Signature(
     "hudi_vector_search",

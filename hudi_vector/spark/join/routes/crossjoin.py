@@ -16,6 +16,7 @@ from pyspark.sql.types import DoubleType, MapType, StructField, StructType
 
 from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.query.asking.queries import query_vectors
+from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.join.conditions import LEFT, RIGHT
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, VectorColumn
 from hudi_vector.read.vectors import block_of
@@ -28,13 +29,14 @@ __all__ = ["crossjoin_frame"]
 
 _ID, _ALONE, _HOLDS, _DISTANCE, _RANK = (f"__hudi_vector_{n}" for n in ("id", "alone", "holds", "distance", "rank"))
 _ASKING, _FOUND = "__hudi_vector_asking", "__hudi_vector_found"
+_GROUP, _BEST, _PLACE = (f"__hudi_vector_{n}" for n in ("group", "best", "place"))
 
 
 def crossjoin_frame(request: JoinRequest) -> DataFrame:
     """Return the result of a join that Spark computes as a cross join."""
     left, right = request.left, request.right
     asking = left.frame.select(_whole(left.frame).alias(LEFT), F.monotonically_increasing_id().alias(_ID))
-    found = right.frame.select(_whole(right.frame).alias(RIGHT), F.lit(False).alias(_ALONE))
+    found = _searched(request).select(_whole(right.frame).alias(RIGHT), F.lit(False).alias(_ALONE))
     if request.outer:
         # An additional right row of NULLs keeps every left row in the result, even without a match.
         no_right = F.lit(None).cast(found.schema[RIGHT].dataType)
@@ -53,9 +55,36 @@ def crossjoin_frame(request: JoinRequest) -> DataFrame:
     compared = map_in_arrow(pairs, _compare(request), StructType([*kept, StructField(_DISTANCE, DoubleType())]))
     within = Window.partitionBy(_ID).orderBy(F.col(_DISTANCE).asc_nulls_last(), *_ties(request))
     ranked = compared.withColumn(_RANK, F.row_number().over(within))
-    wanted = F.lit(True) if request.k is None else F.col(_RANK) <= request.k
-    ranked = ranked.where(F.when(F.col(_ALONE), F.col(_RANK) == 1).otherwise(wanted))
+    if request.tuning.grouping is not None and request.k is not None:
+        ranked = _of_groups(ranked, request.tuning.grouping, request.k)
+    else:
+        wanted = F.lit(True) if request.k is None else F.col(_RANK) <= request.k
+        ranked = ranked.where(F.when(F.col(_ALONE), F.col(_RANK) == 1).otherwise(wanted))
     return ranked.select(*_outputs(request))
+
+
+def _searched(request: JoinRequest) -> DataFrame:
+    """Return the right rows, without those with NULL in a column of the groups if they are dropped."""
+    frame, grouping = request.right.frame, request.tuning.grouping
+    if grouping is not None and grouping.drop_nulls:
+        frame = frame.where(reduce(and_, [frame[quoted(name)].isNotNull() for name in grouping.columns]))
+    return frame
+
+
+def _of_groups(ranked: DataFrame, grouping: Grouping, k: int) -> DataFrame:
+    """Return the best rows of the first k groups of each left row, with the ranks of groups, and of rows in them."""
+    columns = [F.col(RIGHT)[name] for name in grouping.columns]
+    inside = Window.partitionBy(F.col(_ID), F.col(_ALONE), *columns)
+    rows = ranked.select(
+        "*",
+        F.row_number().over(inside.orderBy(_RANK)).alias(_PLACE),
+        F.min(_RANK).over(inside).alias(_BEST),
+    )
+    rows = rows.withColumn(_GROUP, F.dense_rank().over(Window.partitionBy(_ID).orderBy(_BEST)))
+    wanted = (F.col(_GROUP) <= k) & (F.col(_PLACE) <= grouping.per_group)
+    rows = rows.where(F.when(F.col(_ALONE), F.col(_RANK) == 1).otherwise(wanted))
+    in_order = Window.partitionBy(_ID).orderBy(_GROUP, _PLACE)
+    return rows.withColumn(_RANK, F.row_number().over(in_order))
 
 
 def _whole(frame: DataFrame) -> Column:
@@ -127,8 +156,12 @@ def _holds_map(kind: Any) -> bool:
 
 
 def _outputs(request: JoinRequest) -> list[Column]:
-    rank = F.when(~F.col(_ALONE), F.col(_RANK))
-    made = {"rank": rank.cast("int"), "distance": F.col(_DISTANCE)}
+    def rank(name: str) -> Column:
+        return F.when(~F.col(_ALONE), F.col(name)).cast("int")
+
+    made = {"rank": rank(_RANK), "distance": F.col(_DISTANCE)}
+    if request.tuning.grouping is not None:
+        made["added"] = rank(_GROUP)
     found = []
     for output in request.outputs():
         column = output.column

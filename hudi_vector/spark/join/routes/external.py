@@ -31,6 +31,8 @@ def external_way(request: JoinRequest, queries: int, asked: bool, build: bool) -
     barred = _barred(request, right.snapshot.size, asked or tuning.target(None) is not None, asked)
     if tuning.mode == "exact":
         barred = "mode is 'exact', which uses no index"
+    elif tuning.grouping is not None and request.k is not None:
+        barred = barred or tuning.grouping.without_index(request.k)
     if barred:
         return Way(None, None, right.physical, barred=barred)
     column = right.physical[right.column.name]

@@ -11,6 +11,7 @@ from hudi_vector import options
 from hudi_vector.index.catalog import Index
 from hudi_vector.query.distributed import find_unmergeable, run_distributed
 from hudi_vector.query.execute import Question
+from hudi_vector.query.grouped.question import GroupedQuestion
 from hudi_vector.query.join.sides import FoundRows, Nearest, PlannedRows, PlannedSide, RightSide, under
 from hudi_vector.query.local import run_local
 from hudi_vector.query.plan import EVERY_ROW, SearchPlan
@@ -62,14 +63,16 @@ def table_way(request: JoinRequest, queries: int) -> Way:
         request.dimension,
         k=request.k or 1,
         metric=request.metric,
-        tuning=request.tuning if request.k else EXACT,
+        tuning=request.tuned(request.tuning if request.k else EXACT, right.physical),
         max_distance=request.max_distance,
     )
     predicate = request.right_predicate(right.physical, right.predicate)
     search = replace(search, k=request.k or EVERY_ROW, filter=_filter(predicate))
     plan = _planned(search, request, queries)
     if plan.index and plan.index.certain and plan.snapshot.size <= options.JOIN_BROADCAST_MAX_BYTES.read(conf):
-        search = replace(search, tuning=EXACT)  # a table this small is read faster than its index
+        search = replace(
+            search, tuning=request.tuned(EXACT, right.physical)
+        )  # a table this small is read faster than its index
         plan = _planned(search, request, queries)
     way = Way(PlannedSide(plan), _TableSide(search), right.physical, plan.describe())
     if plan.execution == "spark":
@@ -117,7 +120,7 @@ def snapshot_way(
         predicate=predicate,
         filter_text=None if predicate is None else to_text(predicate),
         zone=request.zone,
-        tuning=tuning,
+        tuning=request.tuned(tuning, physical),
         queries=queries,
     )
     plan = make_plan(snapshot, asked, request.conf, indexes)
@@ -136,10 +139,12 @@ class _TableSide:
 
     search: TableSearch
 
-    def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
+    def find(self, question: Question | GroupedQuestion, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
         own = self.search.filter.predicate if self.search.filter else None
         terms = [term for term in (own, predicate) if term is not None]
-        search = replace(self.search, k=question.k, filter=_filter(conjunction(terms) if terms else None))
+        tuning = replace(self.search.tuning, grouping=question.grouping)
+        condition = _filter(conjunction(terms) if terms else None)
+        search = replace(self.search, k=question.k, filter=condition, tuning=tuning)
         return FoundRows(search.run(question.vectors, list(dict.fromkeys(names))))
 
 
@@ -151,7 +156,7 @@ class _PlanSide:
     plan: SearchPlan
     conf: Mapping[str, str]
 
-    def find(self, question: Question, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
+    def find(self, question: Question | GroupedQuestion, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
         del names
         plan, progress = under(self.plan, question, predicate), Progress()
         if plan.execution == "distributed":
