@@ -25,6 +25,7 @@ from hudi_vector.errors import (
     UnknownColumnError,
     kind_of,
 )
+from hudi_vector.events import failure_heard
 from hudi_vector.integrations.conditions import Condition, Where, literal
 from hudi_vector.integrations.metadata import MetadataColumns, arrow_types
 from hudi_vector.kernels.metrics import metric_named
@@ -249,7 +250,7 @@ class DocumentTable:
             wanted = asked(where.text)
             if where.accepts is not None:
                 wanted = replace(wanted, where=self._among(snapshot, filter))
-            found = wanted.find(snapshot, self._known_indexes(snapshot, tuning))
+            found = wanted.find(snapshot, self._known_indexes(snapshot, tuning), running)
             names = [self.id_column, self.text_column, *columns.names, *([self.vector_column] if vectors else [])]
             rows, distances = found.columns(names), found.winners.distance.tolist()
             found.report(names)
@@ -258,7 +259,8 @@ class DocumentTable:
                 for row, distance in zip(pa.table(rows).to_pylist(), distances, strict=True)
             ]
 
-        return self._answer(as_of, work, [])
+        with failure_heard(self._source(), "local") as running:
+            return self._answer(as_of, work, [])
 
     def score(self, distance: float) -> float:
         """Return the cosine similarity or the dot product of a distance, by other metrics 1 / (1 + the distance)."""

@@ -97,25 +97,25 @@ query.hybrid                vectors  arguments errors index.calibration kernels 
                                      read.parquet
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.indexed read read.predicate
                                      schema table
-query.opened                vectors  arguments errors index kernels.metrics options query query.files query.grouped
-                                     query.grouping query.lance read read.logs read.parquet read.predicate shown storage
-                                     table
+query.opened                vectors  arguments errors events index kernels.metrics options query query.files
+                                     query.grouped query.grouping query.lance read read.logs read.parquet read.predicate
+                                     shown storage table
 query.changes               vectors  errors query.opened read table
 query.replays               vectors  errors index kernels.metrics query query.grouped query.grouping query.opened
                                      query.receipts shown storage table
 replays                     vectors  arguments errors options query query.receipts query.replays spark.search table
                                      table_services
-spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
-                                     query.files query.grouped query.grouping query.join read read.predicate schema
-                                     spark spark.catalyst storage table
+spark.search                vectors  arguments errors events kernels kernels.metrics options query query.asking
+                                     query.changes query.files query.grouped query.grouping query.join read
+                                     read.predicate schema spark spark.catalyst storage table
 spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.hybrid
                                      read spark spark.catalyst spark.search
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
                                      query.join query.lance read read.parquet read.predicate schema spark spark.catalyst
                                      spark.join.routes spark.search storage table
-spark.join.routes           vectors  executors index kernels.metrics options query query.asking query.files query.join
-                                     query.opened read read.predicate schema spark.catalyst spark.join spark.search
-                                     table
+spark.join.routes           vectors  events executors index kernels.metrics options query query.asking query.files
+                                     query.join query.opened read read.predicate schema spark.catalyst spark.join
+                                     spark.search table
 streaming                   vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
                                      query.join query.opened read read.predicate spark spark.catalyst spark.search
                                      storage streaming.snapshots table
@@ -178,8 +178,8 @@ vectors                     both     arguments errors events progress query.open
                                      table_services.vector_index writing writing.rewriting
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
-integrations                both     arguments blobs.samples errors index kernels.metrics options query query.opened
-                                     read.predicate schema sessions storage table workers writing
+integrations                both     arguments blobs.samples errors events index kernels.metrics options query
+                                     query.opened read.predicate schema sessions storage table workers writing
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
 sessions                    both     arguments errors jars quiet spark.catalyst sql
 command                     both     blobs errors index.kinds jars kernels.metrics metrics options progress query

@@ -27,6 +27,7 @@ import hudi_vector as hv
 from hudi_vector import events
 from hudi_vector.command.main import main
 from hudi_vector.errors import (
+    DataFileError,
     InvalidArgumentError,
     InvalidTypeError,
     MissingDependencyError,
@@ -153,6 +154,43 @@ def test_searches_are_counted_as_their_reports_say(table: WrittenTable, off: Non
     for access in ("index", "parquet"):
         count = sum(report.slices.get(access, 0) for report in reports)
         assert value(found, "search_slices_total", **here, access=access) == count
+
+
+def test_failed_searches_are_counted_by_the_class_of_their_error(table: WrittenTable, off: None) -> None:
+    file = str(next(table.path.glob("a/*.parquet")))
+    with hv.metrics.serve(0) as server:
+        with hv.open(table.path, column="emb") as t, hv.open(files=[file], column="emb") as files:
+            for filter_ in (f"nmae = '{SECRET}'", "price <"):
+                with pytest.raises(InvalidArgumentError):
+                    t.search(QUERY, k=5, filter=filter_)
+            with pytest.raises(InvalidArgumentError, match="has 2 elements"):
+                files.search([0.1, 0.2], k=5)
+            for gone in table.path.glob("a/*.parquet"):
+                gone.rename(gone.with_suffix(".gone"))
+            for ask in (lambda: t.search(QUERY, k=5, mode="exact"), lambda: t.search_batch([QUERY], k=5, metric="l2")):
+                with pytest.raises(DataFileError):
+                    ask()
+            for gone in table.path.glob("a/*.gone"):
+                gone.rename(gone.with_suffix(".parquet"))
+            t.search(QUERY, k=5, mode="exact")
+        found = scraped(server)
+        text = urllib.request.urlopen(server.url).read().decode()
+    here = {"table": uri(table.path), "execution": "local"}
+    counts = {
+        (label["table"], label["execution"], label["access"], label["error"]): count
+        for (name, labels), count in found.items()
+        if name == "hudi_vector_search_failures_total" and (label := dict(labels))
+    }
+    assert counts == {
+        (uri(table.path), "local", "unknown", "UnknownColumnError"): 1,
+        (uri(table.path), "local", "unknown", "InvalidFilterError"): 1,
+        ("other", "local", "unknown", "DimensionMismatchError"): 1,
+        (uri(table.path), "local", "parquet", "DataFileError"): 1,
+        (uri(table.path), "local", "index+parquet", "DataFileError"): 1,
+    }
+    assert summed(found, "searches_total", **here) == 1
+    assert SECRET not in text
+    assert "nmae" not in text
 
 
 def test_indexes_are_described_as_by_describe(table: WrittenTable, off: None) -> None:

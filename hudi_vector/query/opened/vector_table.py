@@ -20,6 +20,7 @@ from hudi_vector.errors import (
     InvalidTypeError,
     UnsupportedTableError,
 )
+from hudi_vector.events import failure_heard
 from hudi_vector.index.catalog import Index
 from hudi_vector.query.execute import open_slice
 from hudi_vector.query.explain import described, explained_by
@@ -176,6 +177,7 @@ class VectorTable:
         self._zone = zone
         # None unless the rows are those of plain files or of a Delta table, where callers may name deleted rows.
         self._deleted = deleted
+        self._hudi_table = source.source if isinstance(source, NativeTable) else None
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         self._looked_for: Recent[str, bool] = Recent(8)
@@ -655,13 +657,14 @@ class VectorTable:
                 snapshot = without_deleted(snapshot, gone)
             names = self._names(snapshot, wanted, tuning.grouping is not None)
             if len(vectors):
-                return hits_of(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, batch)
+                return hits_of(asked.find(snapshot, self._known_indexes(snapshot, tuning), running), names, batch)
             dimension = vector_column(snapshot, self._column, self.name, 1).dimension
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
-            return hits_of(none.find(snapshot, ()), names, batch)
+            return hits_of(none.find(snapshot, (), running), names, batch)
 
-        with counted(self._is_counted):
-            return self._snapshots().answer(asked.as_of, answer)
+        kept = self._snapshots()
+        with counted(self._is_counted), failure_heard(self._hudi_table, "local") as running:
+            return kept.answer(asked.as_of, answer)
 
     def _left_out(self, deleted: Any) -> list[Deleted]:
         """Return the rows that the caller declared deleted at opening and in this search; [] for Hudi and Lance tables.
