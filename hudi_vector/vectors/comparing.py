@@ -12,6 +12,7 @@ import numpy as np
 
 from hudi_vector.arguments import as_k, as_text, known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.options import Settings
 from hudi_vector.query.opened.request import as_queries
 from hudi_vector.query.opened.vector_table import open as open_table
 from hudi_vector.shown import Shown
@@ -144,7 +145,7 @@ class CompareResult(Shown):
 
 @known_arguments()
 def compare(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str],
     old: str,
     new: str,
@@ -164,7 +165,8 @@ def compare(
     meanwhile, `as_of` lets both searches see one state of the table.
 
     Args:
-        spark: A registered session; None searches without Spark, by the table's path.
+        spark: A registered session; `Settings` of `hudi_vector.options`, or None for the default settings, search
+            without Spark, by the table's path.
         table: The name or path of a Hudi table.
         old: The old vector column.
         new: The new vector column.
@@ -183,7 +185,7 @@ def compare(
     Raises:
         InvalidArgumentError: The numbers of questions or labels differ, or an argument is not allowed.
         UnknownColumnError: The table has no such column.
-        UnsupportedTableError: Only Spark can read the table, and `spark` is None.
+        UnsupportedTableError: Only Spark can read the table, and `spark` is no session.
 
     Example:
         >>> questions = {"old_queries": [[1, 2], [2, 1]], "new_queries": [[1, 3], [3, 1]]}
@@ -225,11 +227,12 @@ def _is_list(value: Any) -> bool:
 
 
 def _answers(
-    spark: SparkSession | None, table: Any, column: str, queries: Any, key: str, search: dict[str, Any]
+    spark: SparkSession | Settings | None, table: Any, column: str, queries: Any, key: str, search: dict[str, Any]
 ) -> list[list[Any]]:
     """Return the keys of the rows found for each question, the nearest first."""
-    if spark is None:
-        with open_table(table, column=column) as opened:
+    if spark is None or isinstance(spark, Settings):
+        settings = None if spark is None else spark.values
+        with open_table(table, column=column, storage_options=settings, options=settings) as opened:
             hits = opened.search_batch(queries, columns=[key], mode="exact", **search)
         pairs = list(zip(hits[_QUERY].to_pylist(), hits[key].to_pylist(), strict=True))
     else:

@@ -173,19 +173,20 @@ table_services.maintenance  both     arguments blobs errors events options shown
                                      table_services table_services.cleaning table_services.clustering
                                      table_services.compaction table_services.plans table_services.trash
                                      table_services.vector_index
-vectors                     both     arguments errors events progress query.opened read.logs schema shown spark.blobs
-                                     spark.catalyst spark.search storage table table_services table_services.retention
-                                     table_services.vector_index writing writing.rewriting
+vectors                     both     arguments errors events options progress query.opened read.logs schema shown
+                                     spark.blobs spark.catalyst spark.search storage table table_services
+                                     table_services.retention table_services.vector_index writing writing.rewriting
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
 integrations                both     arguments blobs.samples errors events index kernels.metrics options query
                                      query.opened read.predicate schema sessions storage table workers writing
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
 sessions                    both     arguments errors jars quiet spark.catalyst sql
-command                     both     blobs errors index.kinds jars kernels.metrics metrics options progress query
-                                     query.opened read schema spark.catalyst storage table table_services
+command                     both     blobs command.vectors errors index.kinds jars kernels.metrics metrics options
+                                     progress query query.opened read schema spark.catalyst storage table table_services
                                      table_services.cleaning table_services.clustering table_services.erasure
                                      table_services.maintenance table_services.plans version
+command.vectors             both     command errors
 __main__                    both     command
 """
 
