@@ -53,10 +53,10 @@ __all__ = [
     "UnsupportedTableError",
     "WriteError",
     "absent_name",
-    "counted",
     "did_you_mean",
     "first_line",
     "kind_of",
+    "number_of",
 ]
 
 
@@ -171,13 +171,13 @@ def first_line(problem: object) -> str:
     return next((line for line in lines if line), type(problem).__name__)
 
 
-def counted(number: int, one: str, several: str | None = None) -> str:
+def number_of(number: int, one: str, several: str | None = None) -> str:
     """Return a number with what it counts, in the singular for 1, else in the plural.
 
     `one` is the singular. `several` is the plural where more than the last word of `one` changes.
 
     Example:
-        >>> counted(1, "key"), counted(0, "query"), counted(2, "index"), counted(1, "row has", "rows have")
+        >>> number_of(1, "key"), number_of(0, "query"), number_of(2, "index"), number_of(1, "row has", "rows have")
         ('1 key', '0 queries', '2 indexes', '1 row has')
     """
     return f"{number} {one if number == 1 else several or _plural(one)}"

@@ -28,7 +28,7 @@ from hudi_vector.command.groups import HELP, Command
 from hudi_vector.command.queries import is_key, query_of_file, query_of_row, query_of_text
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.sessions import settings_alone
-from hudi_vector.errors import InstantNotAvailableError, InvalidArgumentError, UnsupportedTableError
+from hudi_vector.errors import InstantNotAvailableError, InvalidArgumentError, UnsupportedTableError, number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -271,4 +271,4 @@ def _summary(hits: SearchHits) -> str:
     asked = "" if report.queries == 1 else f" for {report.queries} queries"
     fewer = f"; fewer than k: {report.why_fewer}" if report.why_fewer else ""
     at = f" at instant {report.instant}" if report.instant else ""
-    return f"{report.returned} rows{asked} by {report.metric}{at}, {took:.0f} ms{fewer}"
+    return f"{number_of(report.returned, 'row')}{asked} by {report.metric}{at}, {took:.0f} ms{fewer}"

@@ -24,6 +24,7 @@ from hudi_vector.errors import (
     TableNotFoundError,
     UnknownColumnError,
     kind_of,
+    number_of,
 )
 from hudi_vector.events import failure_heard
 from hudi_vector.integrations.conditions import Condition, Where, literal
@@ -343,7 +344,8 @@ class DocumentTable:
             named = named or len(each.vector)
             if len(each.vector) != named:
                 raise DimensionMismatchError(
-                    f"the vector of document '{each.id}' has {len(each.vector)} elements, and others of '{self.path}' "
+                    f"the vector of document '{each.id}' has {number_of(len(each.vector), 'element')}, and others of "
+                    f"'{self.path}' "
                     f"have {named}; embed all documents with one model"
                 )
         if not named:

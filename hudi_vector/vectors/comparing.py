@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hudi_vector.arguments import as_k, as_text, known_arguments
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, number_of
 from hudi_vector.options import Settings
 from hudi_vector.query.opened.request import as_queries
 from hudi_vector.query.opened.vector_table import open as open_table
@@ -137,7 +137,9 @@ class CompareResult(Shown):
 
     def lines(self) -> Iterator[str]:
         """Yield the means over all questions."""
-        yield f"'{self.old}' and '{self.new}' of '{self.table}': {len(self.queries)} questions, k = {self.k}"
+        yield (
+            f"'{self.old}' and '{self.new}' of '{self.table}': {number_of(len(self.queries), 'question')}, k = {self.k}"
+        )
         yield f"mean overlap {self.overlap:.3f}"
         if self.old_recall is not None:
             yield f"mean recall against labels: {self.old_recall:.3f} old, {self.new_recall:.3f} new"
@@ -198,7 +200,8 @@ def compare(
     count = len(asked[0])
     if not count or count != len(asked[1]):
         raise InvalidArgumentError(
-            f"old_queries has {count} questions and new_queries has {len(asked[1])}; give the same questions, one or "
+            f"old_queries has {number_of(count, 'question')} and new_queries has {len(asked[1])}; give the same "
+            "questions, one or "
             "more, to both"
         )
     right = _right(labels, count)
@@ -218,7 +221,9 @@ def _right(labels: Any, count: int) -> list[frozenset[Hashable]]:
     if isinstance(labels, (str, Mapping)) or not all(_is_list(each) for each in labels):
         raise InvalidTypeError("labels is a list with a list of keys for each question, such as [['a', 'b'], []]")
     if len(labels) != count:
-        raise InvalidArgumentError(f"labels has lists for {len(labels)} questions, and there are {count}; give {count}")
+        raise InvalidArgumentError(
+            f"labels has lists for {number_of(len(labels), 'question')}, and there are {count}; give {count}"
+        )
     return [frozenset(each) for each in labels]
 
 

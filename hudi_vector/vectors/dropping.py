@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hudi_vector.arguments import as_count, as_text, known_arguments
-from hudi_vector.errors import DataFileError, InvalidArgumentError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, number_of
 from hudi_vector.events import heard_as
 from hudi_vector.progress import followed
 from hudi_vector.schema import VectorType, quoted
@@ -82,17 +82,21 @@ class DropResult(Shown):
     def lines(self) -> Iterator[str]:
         """Yield the price, what was written, and what still holds vectors."""
         yield (
-            f"price: {self.to_clear} rows with '{self.column}', {self.estimated_commits} commits, "
+            f"price: {number_of(self.to_clear, 'row')} with '{self.column}', "
+            f"{number_of(self.estimated_commits, 'commit')}, "
             f"about {self.estimated_bytes} bytes to write"
         )
         if not self.dry_run:
-            yield f"written: {self.cleared} rows, {len(self.instants)} commits, {self.written_bytes} bytes"
             yield (
-                f"column '{self.column}' is dropped; {self.indexes} indexes were removed"
+                f"written: {number_of(self.cleared, 'row')}, {number_of(len(self.instants), 'commit')}, "
+                f"{self.written_bytes} bytes"
+            )
+            yield (
+                f"column '{self.column}' is dropped; {number_of(self.indexes, 'index was', 'indexes were')} removed"
                 if self.dropped
                 else f"column '{self.column}' is still there, as other writers wrote vectors meanwhile; run it again"
             )
-        yield f"{len(self.holders)} data files hold vectors of '{self.column}'"
+        yield f"{number_of(len(self.holders), 'data file holds', 'data files hold')} vectors of '{self.column}'"
 
 
 @known_arguments()

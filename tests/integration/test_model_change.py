@@ -389,7 +389,7 @@ def test_the_commands_change_the_model(
     assert "KeyError: 'no model'" in ran(*fill, "--function", "own_model:fails", "--yes", code=1)[1].splitlines()[-1]
     (done,), said = ran(*fill, "--function", "own_model:embed", "--yes")
     assert (done["filled"], len(done["instants"])) == (ROWS, 1)
-    assert f"written: {ROWS} rows, 1 commits, " in said
+    assert f"written: {ROWS} rows, 1 commit, " in said
     rows = spark.read.format("hudi").load(path).select("id", "new").collect()
     assert {row["id"]: row["new"] for row in rows} == {i: [i, 10.0 * (i % 2)] for i in range(ROWS)}
     (tmp_path / "old.json").write_text("[[7, 1]]")

@@ -113,9 +113,9 @@ spark.hybrid                vectors  arguments errors kernels kernels.metrics op
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
                                      query.join query.lance read read.parquet read.predicate schema spark spark.catalyst
                                      spark.join.routes spark.search storage table
-spark.join.routes           vectors  events executors index kernels.metrics options query query.asking query.files
-                                     query.join query.opened read read.predicate schema spark.catalyst spark.join
-                                     spark.search table
+spark.join.routes           vectors  errors events executors index kernels.metrics options query query.asking
+                                     query.files query.join query.opened read read.predicate schema spark.catalyst
+                                     spark.join spark.search table
 streaming                   vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
                                      query.join query.opened read read.predicate spark spark.catalyst spark.search
                                      storage streaming.snapshots table

@@ -26,7 +26,7 @@ from hudi_vector.command.queries import query_of_file
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.sessions import new_session, session_or_settings, settings_for_commits
 from hudi_vector.command.vectors.functions import function_named
-from hudi_vector.errors import InvalidArgumentError, counted
+from hudi_vector.errors import InvalidArgumentError, number_of
 
 __all__ = ["vectors"]
 
@@ -50,7 +50,7 @@ def _find(column: str, **given: Any) -> int:
 
     name, settings, shape, quiet = _common(given)
     found = hv.vectors.find_vectors(session_or_settings(settings, [name]), name, column)
-    said = f"{counted(len(found), 'data file holds', 'data files hold')} vectors of '{column}'"
+    said = f"{number_of(len(found), 'data file holds', 'data files hold')} vectors of '{column}'"
     return _show([each.rows()[0] for each in found], [said], shape, quiet)
 
 

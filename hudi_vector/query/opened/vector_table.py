@@ -19,6 +19,7 @@ from hudi_vector.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     UnsupportedTableError,
+    number_of,
 )
 from hudi_vector.events import failure_heard
 from hudi_vector.index.catalog import Index
@@ -130,7 +131,7 @@ class SearchHits(Shown):
             ...     len(list(t.search(q, k=5).lines()))
             1
         """
-        yield f"{len(self)} {'row' if len(self) == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"
+        yield f"{number_of(len(self), 'row')} of '{self.plan.snapshot.source.name}'"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give the rows to other libraries of Arrow, as a PyCapsule."""
@@ -235,7 +236,7 @@ class VectorTable:
             yield "  closed"
             return
         snapshot = self._snapshot(self._as_of)
-        yield f"  {len(snapshot.file_slices)} file slices at instant {snapshot.instant or 'none'}"
+        yield f"  {number_of(len(snapshot.file_slices), 'file slice')} at instant {snapshot.instant or 'none'}"
         own = [field for field in snapshot.schema if not field.name.startswith("_hoodie_")]
         yield from (
             f"  {field.name}: {vector.descriptor if (vector := vector_type(field)) else field.type}" for field in own
