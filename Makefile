@@ -18,7 +18,7 @@ HISTORIES_two  := tests/integration/test_clean_histories.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: api diagrams hooks notebooks release-check report-test setup-demo test-quick torch-test types wheel
+.PHONY: api dashboard diagrams hooks notebooks release-check report-test setup-demo test-quick torch-test types wheel
 .PHONY: help setup demo test test-vectors test-blobs docs-test test-pythons soak lint format bench docs clean
 
 help: ## List the targets
@@ -102,6 +102,10 @@ docs: setup ## Write the generated pages and pictures of docs/, and build the si
 diagrams: setup ## Draw the diagrams docs/pictures/*.mmd that changed, with mermaid of npm in Chromium
 	npm install --prefix build/npm --no-save --ignore-scripts --silent mermaid@11
 	$(BIN)/python docs/diagrams.py build/npm/node_modules/mermaid/dist/mermaid.min.js
+
+dashboard: setup ## Ask Prometheus, installed where there is none, all that the dashboard for Grafana asks, and draw it for docs/
+	@command -v prometheus || $$(test $$(id -u) = 0 || echo sudo) apt-get install --yes --no-install-recommends prometheus
+	$(BIN)/python docs/dashboard_picture.py
 
 notebooks: setup ## Run the notebooks of docs/notebooks and keep their outputs in them
 	$(BIN)/python docs/keep_outputs.py

@@ -224,8 +224,8 @@ def publish(name: str, given: argparse.Namespace, about: Mapping[str, Any], cont
 
 
 def _said(words: list[str]) -> list[str]:
-    """The words of a command without the folders of its tables and embeddings, which are of one machine."""
-    for folder in ("--output", "--cache"):
+    """The words of a command without folders of one machine: of tables, embeddings, and another checkout."""
+    for folder in ("--output", "--cache", "--against"):
         if folder in words:
             at = words.index(folder)
             words = words[:at] + words[at + 2 :]

@@ -383,6 +383,30 @@ def grouped(run: Run) -> str:
     )
 
 
+def paired(run: Run) -> str:
+    """Ratios of searches that use a feature to plain ones, and of plain ones to those of another checkout."""
+    shown = [
+        [subject, f"{way}, to plain", *_ratio_with_range(found)]
+        for subject, ways in run["ratios"].items()
+        for way, found in ways.items()
+    ]
+    other = run.get("against", {"ratios": {}})
+    shown += [
+        [subject, f"plain, to plain of commit {other['commit'][:10]}", *_ratio_with_range(found)]
+        for subject, found in other["ratios"].items()
+    ]
+    size, load = run["size"], run["machine"]["load_before"]
+    return (
+        f"{_rows(['search', 'ratio of', 'medians', 'least times'], shown)}\n\n{size['rows']:,} rows × "
+        f"{size['dimension']}, k = 10, {size['rounds']} rounds. In parentheses the range over parts of the run. The "
+        f"machine had other work meanwhile (a load of {load} before the run), which the least times show the least of."
+    )
+
+
+def _ratio_with_range(found: Mapping[str, float]) -> tuple[str, str]:
+    return f"{found['ratio']:.2f} ({found['least']:.2f}–{found['largest']:.2f})", f"{found['of_least']:.2f}"
+
+
 def codecs(run: Run) -> str:
     """Codecs of vectors."""
     rows = (
@@ -493,6 +517,7 @@ TABLES: Mapping[str, Callable[[Run], str]] = {
         index_kinds,
         hybrid,
         grouped,
+        paired,
         codecs,
         scale,
         object_store,

@@ -17,6 +17,7 @@ from hudi_vector.errors import (
     InvalidTypeError,
     InvalidVectorError,
     did_you_mean,
+    number_of,
 )
 
 __all__ = [
@@ -170,7 +171,7 @@ def as_vector(value: Any, dimension: int | None) -> npt.NDArray[np.float64]:
         raise InvalidVectorError("the query vector holds NaN or infinity; every element must be a finite number")
     if dimension is not None and len(vector) != dimension:
         raise DimensionMismatchError(
-            f"the query vector has {len(vector)} elements, the column has {dimension}; give {dimension}"
+            f"the query vector has {number_of(len(vector), 'element')}, the column has {dimension}; give {dimension}"
         )
     return vector
 
@@ -188,7 +189,8 @@ def _as_array(value: Any) -> npt.NDArray[np.float64]:
         raise InvalidTypeError(f"the query vector must be an array of numbers, not {_shown(value)}") from None
     if array.dtype.kind not in "fiu" or array.ndim != 1:
         raise InvalidTypeError(
-            f"the query vector must be a one-dimensional array of numbers, not {array.ndim} dimensions of {array.dtype}"
+            f"the query vector must be a one-dimensional array of numbers, not {number_of(array.ndim, 'dimension')} "
+            f"of {array.dtype}"
         )
     return array.astype(np.float64)
 

@@ -56,6 +56,7 @@ __all__ = [
     "did_you_mean",
     "first_line",
     "kind_of",
+    "number_of",
 ]
 
 
@@ -168,6 +169,24 @@ def first_line(problem: object) -> str:
     """
     lines = (line.strip() for line in str(problem).splitlines())
     return next((line for line in lines if line), type(problem).__name__)
+
+
+def number_of(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with what it counts, in the singular for 1, else in the plural.
+
+    `one` is the singular. `several` is the plural where more than the last word of `one` changes.
+
+    Example:
+        >>> number_of(1, "key"), number_of(0, "query"), number_of(2, "index"), number_of(1, "row has", "rows have")
+        ('1 key', '0 queries', '2 indexes', '1 row has')
+    """
+    return f"{number} {one if number == 1 else several or _plural(one)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
 
 
 def kind_of(value: object) -> str:

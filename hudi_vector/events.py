@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-__all__ = ["Listener", "ServiceRun", "heard_as", "listen", "listener"]
+__all__ = ["Listener", "RunningSearch", "ServiceRun", "failure_heard", "heard_as", "listen", "listener"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,11 +30,31 @@ class ServiceRun:
     error: BaseException | None = None
 
 
+@dataclass
+class RunningSearch:
+    """A search that runs: its Hudi table, None if it has none, and where it runs and by which plan, once that is known.
+
+    `plan` stays None where Spark searches a plan of Spark.
+    """
+
+    source: Any
+    execution: str = "unknown"
+    plan: Any = None
+    is_planned: bool = False
+
+    def planned(self, plan: Any, execution: str) -> None:
+        """Note the plan; a later one replaces it."""
+        self.plan, self.execution, self.is_planned = plan, execution, True
+
+
 class Listener(Protocol):
     """A counter of what ends. Its methods raise nothing: what they count has ended well without them."""
 
     def searched(self, report: Any, snapshot: Any) -> None:
         """Count a search, by its report and the snapshot that was searched; None without one."""
+
+    def failed(self, search: RunningSearch, error: BaseException) -> None:
+        """Count a search that ended with an error."""
 
     def served(self, run: ServiceRun) -> None:
         """Count a run of a service."""
@@ -51,6 +72,21 @@ def listen(new: Listener | None) -> None:
     """Make this the listener of the process; None ends the listening."""
     global _listener  # noqa: PLW0603 - one for the process, as the reports are
     _listener = new
+
+
+@contextmanager
+def failure_heard(source: Any, execution: str = "unknown") -> Iterator[RunningSearch]:
+    """Let the listener hear if the search in the block ends with an error, which is raised as before.
+
+    `source` is the Hudi table that is searched, None for anything else.
+    """
+    running = RunningSearch(source, execution)
+    try:
+        yield running
+    except BaseException as problem:
+        if _listener is not None:
+            _listener.failed(running, problem)
+        raise
 
 
 def heard_as(service: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

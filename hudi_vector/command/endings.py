@@ -88,9 +88,10 @@ def _sentence(command: str, problem: Exception) -> str:
         place = f": '{problem.filename}'" if problem.filename else ""
         return f"{command} failed: {problem.strerror or problem}{place}"
     from hudi_vector.spark.catalyst.gateway import first_sentence
-    from hudi_vector.spark.catalyst.worker_errors import from_worker
+    from hudi_vector.spark.catalyst.worker_errors import from_worker, raised_in_worker
 
-    return str(from_worker(problem) or f"{command} failed: {first_sentence(problem)}")
+    why = raised_in_worker(problem) or first_sentence(problem)
+    return str(from_worker(problem) or f"{command} failed: {why}")
 
 
 def show_result(result: Result, form: str, quiet: bool = False) -> int:

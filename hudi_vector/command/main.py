@@ -18,6 +18,7 @@ from hudi_vector.command.reference import bundles, options
 from hudi_vector.command.search import explain, replay, search
 from hudi_vector.command.services import FORMER, services
 from hudi_vector.command.table import table
+from hudi_vector.command.vectors.commands import vectors
 from hudi_vector.version import __version__
 
 __all__ = ["main"]
@@ -57,6 +58,7 @@ for _name, _command in (
     ("replay", replay),
     ("table", table),
     ("index", index),
+    ("vectors", vectors),
     ("blobs", blobs),
     ("services", services),
     ("options", options),

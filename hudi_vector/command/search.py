@@ -28,7 +28,7 @@ from hudi_vector.command.groups import HELP, Command
 from hudi_vector.command.queries import is_key, query_of_file, query_of_row, query_of_text
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.sessions import settings_alone
-from hudi_vector.errors import InstantNotAvailableError, InvalidArgumentError, UnsupportedTableError
+from hudi_vector.errors import InstantNotAvailableError, InvalidArgumentError, UnsupportedTableError, number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -277,8 +277,8 @@ def _rows(hits: SearchHits, *, plain_only: bool) -> Iterator[dict[str, Any]]:
 def _summary(hits: SearchHits) -> str:
     report = hits.report
     took = sum(report.seconds.values()) * 1000
-    asked = "" if report.queries == 1 else f" for {report.queries} queries"
+    asked = "" if report.queries == 1 else f" for {number_of(report.queries, 'query')}"
     fewer = f"; fewer than k: {report.why_fewer}" if report.why_fewer else ""
     at = f" at instant {report.instant}" if report.instant else ""
-    groups = "" if report.groups is None else f" of {report.groups} groups"
-    return f"{report.returned} rows{groups}{asked} by {report.metric}{at}, {took:.0f} ms{fewer}"
+    groups = "" if report.groups is None else f" of {number_of(report.groups, 'group')}"
+    return f"{number_of(report.returned, 'row')}{groups}{asked} by {report.metric}{at}, {took:.0f} ms{fewer}"

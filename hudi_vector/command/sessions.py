@@ -10,12 +10,12 @@ from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
-from hudi_vector.options import CLEAN_EXECUTION, Settings, require_known
+from hudi_vector.options import ALL, CLEAN_EXECUTION, Settings, require_known
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["new_session", "session_or_settings", "settings_alone"]
+__all__ = ["new_session", "session_or_settings", "settings_alone", "settings_for_commits"]
 
 _SPARK, _HUDI = "spark.", "hoodie."
 _QUIET = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
@@ -49,6 +49,12 @@ def settings_alone(conf: Sequence[str]) -> Settings:
             "them"
         )
     return settings
+
+
+def settings_for_commits(conf: Sequence[str]) -> dict[str, str]:
+    """Return the settings of Hudi among those given as KEY=VALUE, which its writes do not take from the session."""
+    own = {option.key for option in ALL}
+    return {key: value for key, value in _settings(conf)[1].items() if key not in own}
 
 
 def _settings_here(conf: Sequence[str]) -> Settings | None:

@@ -14,6 +14,7 @@ from hudi_vector.command.endings import DONE
 from hudi_vector.command.groups import HELP, Command
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.sessions import settings_alone
+from hudi_vector.errors import number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +99,11 @@ def _of_indexes(name: str, settings: Settings) -> Iterator[Fact]:
     import hudi_vector as hv
 
     for each in hv.index.describe(settings, name):
-        yield "index", f"{each.column} {each.metric} {each.kind}", f"{each.covered_files} of {each.files} files"
+        yield (
+            "index",
+            f"{each.column} {each.metric} {each.kind}",
+            f"{each.covered_files} of {number_of(each.files, 'file')}",
+        )
         yield "index", "bytes", each.bytes
         yield "index", "created_ms", each.created_ms
         if each.proposal:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import DataFileError, RefusedError, UnsupportedTableError
+from hudi_vector.errors import DataFileError, RefusedError, UnsupportedTableError, number_of
 from hudi_vector.index.calibration.held_out import HELD_OUT, Each, HeldOut, calibrated
 from hudi_vector.index.catalog import Index, opened_index, others_of
 from hudi_vector.index.drift import mean_quality, quality_of
@@ -350,8 +350,9 @@ def _segment_of_file(work: _SegmentWork) -> ManifestEntry:
     segment = made_segment(model, print_, reader.blocks(counts), reader.row_count())
     if counts.uneven:
         raise UnsupportedTableError(
-            f"column '{spec.column.name}' of '{work.file.uri}' has {counts.uneven} vectors that are not of "
-            f"{spec.column.dimension} elements; an index is made of vectors of one length"
+            f"column '{spec.column.name}' of '{work.file.uri}' has "
+            f"{number_of(counts.uneven, 'vector that is not', 'vectors that are not')} of "
+            f"{number_of(spec.column.dimension, 'element')}; an index is made of vectors of one length"
         )
     pages, footer = _kept_of(work.file, spec, is_full=not counts.nulls)
     segment = replace(segment, pages=pages)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hudi_vector.errors import number_of
 from hudi_vector.index.kinds.joined import AnySegment
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.segment import Segment
@@ -69,7 +70,7 @@ def retraining(kind: str, trained: Quality, now: Quality, clipped: int, rows: in
     """
     why = ""
     if rows and clipped > _MANY_CLIPPED * rows:
-        why = f"{clipped} of {rows} rows have a value outside the range the model was trained on"
+        why = f"{clipped} of {number_of(rows, 'row')} have a value outside the range the model was trained on"
     elif KINDS[kind].codes in ("parts", "bits") and trained.error and now.error > _MORE_ERROR * trained.error:
         why = f"vectors lie {now.error / trained.error:.1f} times as far from their codes as when the model was trained"
     return f"{why}; make the index again with hudi_vector.index.create" if why else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from functools import partial
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 from hudi_vector.index.calibration.held_out import Each
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage, scheme_of
 
@@ -35,7 +35,8 @@ def require_reachable(directory: str, master: str, processes: int, options: Stor
         storage.delete(uri)
     if blind:
         raise InvalidArgumentError(
-            f"{blind} of {processes} tasks on the executors do not see what is written to '{directory}'; name a "
+            f"{blind} of {number_of(processes, 'task')} on the executors do not see what is written to '{directory}'; "
+            "name a "
             "directory that all of them reach"
         )
 

@@ -24,7 +24,9 @@ from hudi_vector.errors import (
     TableNotFoundError,
     UnknownColumnError,
     kind_of,
+    number_of,
 )
+from hudi_vector.events import failure_heard
 from hudi_vector.integrations.conditions import Condition, Where, literal
 from hudi_vector.integrations.metadata import MetadataColumns, arrow_types
 from hudi_vector.kernels.metrics import metric_named
@@ -249,7 +251,7 @@ class DocumentTable:
             wanted = asked(where.text)
             if where.accepts is not None:
                 wanted = replace(wanted, where=self._among(snapshot, filter))
-            found = wanted.find(snapshot, self._known_indexes(snapshot, tuning))
+            found = wanted.find(snapshot, self._known_indexes(snapshot, tuning), running)
             names = [self.id_column, self.text_column, *columns.names, *([self.vector_column] if vectors else [])]
             rows, distances = found.columns(names), found.winners.distance.tolist()
             found.report(names)
@@ -258,7 +260,8 @@ class DocumentTable:
                 for row, distance in zip(pa.table(rows).to_pylist(), distances, strict=True)
             ]
 
-        return self._answer(as_of, work, [])
+        with failure_heard(self._source(), "local") as running:
+            return self._answer(as_of, work, [])
 
     def score(self, distance: float) -> float:
         """Return the cosine similarity or the dot product of a distance, by other metrics 1 / (1 + the distance)."""
@@ -341,7 +344,8 @@ class DocumentTable:
             named = named or len(each.vector)
             if len(each.vector) != named:
                 raise DimensionMismatchError(
-                    f"the vector of document '{each.id}' has {len(each.vector)} elements, and others of '{self.path}' "
+                    f"the vector of document '{each.id}' has {number_of(len(each.vector), 'element')}, and others of "
+                    f"'{self.path}' "
                     f"have {named}; embed all documents with one model"
                 )
         if not named:

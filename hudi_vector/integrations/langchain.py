@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hudi_vector.arguments import known_arguments
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDependencyError, kind_of
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDependencyError, kind_of, number_of
 from hudi_vector.integrations.conditions import MetadataFilter
 from hudi_vector.integrations.documents import DocumentTable, Filter, Stored, TableOptions
 from hudi_vector.query.tuning import SearchOptions
@@ -373,5 +373,7 @@ def _as_many(name: str, given: Sequence[Any] | None, wanted: int, otherwise: Any
     """Return one value for each text; raise InvalidArgumentError if there are more or fewer."""
     listed = [otherwise] * wanted if given is None else list(given)
     if len(listed) != wanted:
-        raise InvalidArgumentError(f"{name} has {len(listed)} values for {wanted} texts; give one for each")
+        raise InvalidArgumentError(
+            f"{name} has {number_of(len(listed), 'value')} for {number_of(wanted, 'text')}; give one for each"
+        )
     return listed

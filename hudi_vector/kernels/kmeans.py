@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 
 __all__ = ["nearest", "train"]
 
@@ -30,7 +30,10 @@ def train(sample: npt.NDArray[Any], clusters: int, *, iterations: int = 8, seed:
     """
     rows = np.ascontiguousarray(sample, np.float32)
     if not 1 <= clusters <= len(rows):
-        raise InvalidArgumentError(f"{len(rows)} vectors make no {clusters} clusters; give 1 to as many as vectors")
+        raise InvalidArgumentError(
+            f"{number_of(len(rows), 'vector makes', 'vectors make')} no {number_of(clusters, 'cluster')}; give 1 to "
+            "as many as vectors"
+        )
     chance = np.random.default_rng(seed)
     centres = rows[chance.choice(len(rows), clusters, replace=False)]
     before = None

@@ -10,6 +10,7 @@ OTHER = "other"
 """The label `table` of what is no Hudi table, and of tables beyond the most that are counted each."""
 
 _SEARCH = ("table", "execution", "access")
+_FAILURE = (*_SEARCH, "error")
 _SERVICE = ("table", "service")
 _INDEX = ("table", "column", "kind", "metric")
 
@@ -33,6 +34,11 @@ class Definition:
 
 _ALL = (
     Definition("hudi_vector_searches_total", "counter", "search", _SEARCH, "Searches that gave an answer."),
+    Definition(
+        "hudi_vector_search_failures_total", "counter", "search", _FAILURE,
+        "Searches that raised an error while they ran, by its class, such as SearchTimeoutError; `unknown` is what was "
+        "not chosen by then.",
+    ),
     Definition("hudi_vector_search_seconds", "histogram", "search", _SEARCH, "Time of a search, with all its phases."),
     Definition(
         "hudi_vector_search_phase_seconds_total", "counter", "search", ("table", "phase"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hudi_vector.events import ServiceRun
+from hudi_vector.events import RunningSearch, ServiceRun
 from hudi_vector.metrics.definitions import DEFINITIONS, OTHER, Definition
 from hudi_vector.metrics.library import library
 from hudi_vector.metrics.results import figures_of, outcome_of
@@ -48,7 +48,7 @@ class Recorder:
         """Count a search, and watch its table if it is a Hudi table."""
         # Files, Delta tables and Lance datasets have no instant; they may be temporary, and would be labels for ever.
         table = OTHER if snapshot is None or snapshot.instant is None else self._watched(snapshot.source)
-        labels = (table, report.execution, "+".join(sorted(report.slices)) or "none")
+        labels = (table, report.execution, _access(report.slices))
         for name, count in _of_report(report).items():
             self._add(f"hudi_vector_{name}_total", labels, count)
         self._metrics["hudi_vector_search_seconds"].labels(*labels).observe(sum(report.seconds.values()))
@@ -63,6 +63,14 @@ class Recorder:
         for where, counts in found.items():
             for kind, count in counts.items():
                 self._add("hudi_vector_search_lookups_total", (table, kind, where), count)
+
+    def failed(self, search: RunningSearch, error: BaseException) -> None:
+        """Count a search that raised an error, and watch its table if it is a Hudi table."""
+        table = OTHER if search.source is None else self._watched(search.source)
+        slices = {} if search.plan is None else search.plan.access_counts
+        access = _access(slices) if search.is_planned else "unknown"
+        labels = (table, search.execution, access, type(error).__name__)
+        self._add("hudi_vector_search_failures_total", labels, 1)
 
     def served(self, run: ServiceRun) -> None:
         """Count a run of a service, and watch its table."""
@@ -115,6 +123,11 @@ class Recorder:
             _LOG.debug("a run of %s has no table to watch: %s", run.service, problem)
             return OTHER
         return self._watched(Source(normalise(root), root, options))
+
+
+def _access(slices: Mapping[str, int]) -> str:
+    """Return the label for the accesses of slices."""
+    return "+".join(sorted(slices)) or "none"
 
 
 def _of_report(report: SearchReport) -> dict[str, int]:

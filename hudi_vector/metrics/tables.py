@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hudi_vector.errors import HudiVectorError
+from hudi_vector.errors import HudiVectorError, first_line
 from hudi_vector.index.build import indexable_files
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.locations import columns_at, in_table
@@ -41,17 +41,17 @@ class TableState:
     """The state of a table: when it was read (seconds since 1970), its samples, and what each index lacks.
 
     `waiting` has, by the labels of an index, when the oldest commit was begun that it does not cover; None if it covers
-    all. Such a time grows old between two reads.
+    all. Such a time grows old between two reads. `why_not` says why the table could not be read, empty if it was.
     """
 
     read_at: float
     samples: tuple[Sample, ...] = ()
     waiting: tuple[tuple[tuple[str, ...], float | None], ...] = ()
-    is_readable: bool = True
+    why_not: str = ""
 
     def all_samples(self, table: str, now: float) -> Iterator[Sample]:
         """Yield the samples at a time, in seconds since 1970."""
-        yield Sample("hudi_vector_table_readable", (table,), float(self.is_readable))
+        yield Sample("hudi_vector_table_readable", (table,), float(not self.why_not))
         yield Sample("hudi_vector_table_read_timestamp_seconds", (table,), self.read_at)
         yield from self.samples
         for labels, since in self.waiting:
@@ -82,6 +82,9 @@ class WatchedTables:
             over = time.monotonic() - self.every
             late = [source for uri, source in list(self._sources.items()) if self._read_at.get(uri, over) <= over]
             for source, state in zip(late, each(_state_or_none, late), strict=True):
+                before = self._states.get(source.uri)
+                if state.why_not and (before is None or not before.why_not):
+                    _LOG.warning("'%s' cannot be read for metrics: %s", source.uri, state.why_not)
                 self._states[source.uri] = state
                 self._read_at[source.uri] = time.monotonic()
             now = time.time()
@@ -93,8 +96,7 @@ def _state_or_none(source: Source) -> TableState:
     try:
         return state_of(source)
     except (HudiVectorError, OSError) as problem:
-        _LOG.warning("'%s' cannot be read for metrics: %s", source.uri, problem)
-        return TableState(time.time(), is_readable=False)
+        return TableState(time.time(), why_not=first_line(problem))
 
 
 def state_of(source: Source) -> TableState:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
 
-from hudi_vector.errors import SearchTimeoutError
+from hudi_vector.errors import SearchTimeoutError, number_of
 from hudi_vector.storage.parallel import while_wanted
 
 if TYPE_CHECKING:
@@ -53,7 +53,10 @@ class Deadline:
         done = ""
         if self._slices:
             with self._lock:
-                done = f"; {self._done} of {self._slices} file slices and {self._rows:,} rows were searched until then"
+                done = (
+                    f"; {self._done} of {number_of(self._slices, 'file slice')} and {self._rows:,} rows were searched "
+                    "until then"
+                )
         raise SearchTimeoutError(
             f"the search of '{self._table}' did not end within {self._seconds:g} seconds{done}; give it more time by "
             "hoodie.vector.search.timeout or the argument timeout, or less to read by an index or a filter"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from hudi_vector.arguments import refuse_unknown
-from hudi_vector.errors import InvalidTypeError, kind_of
+from hudi_vector.errors import InvalidTypeError, kind_of, number_of
 from hudi_vector.index.load import kept_view
 from hudi_vector.query.execute import open_base
 from hudi_vector.query.plan import IndexUse, SearchPlan
@@ -61,8 +61,12 @@ def _of_index(plan: SearchPlan, use: IndexUse) -> str:
         return "the index; lists that no search has read are read when they are probed"
     heads = {entry.pack.name: entry.pack.head for entry in segments if entry.pack is not None}
     alone = [entry.bytes for entry in segments if entry.pack is None]
-    read = [f"{len(heads)} heads of packs, {sum(heads.values())} bytes, then lists"] if heads else []
-    read += [f"{len(alone)} whole segments, {sum(alone)} bytes"] if alone else []
+    read = (
+        [f"{number_of(len(heads), 'head of a pack', 'heads of packs')}, {sum(heads.values())} bytes, then lists"]
+        if heads
+        else []
+    )
+    read += [f"{number_of(len(alone), 'whole segment')}, {sum(alone)} bytes"] if alone else []
     return f"nothing of the index: the search reads {' and '.join(read)}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hudi_vector import options
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 from hudi_vector.index.calibration.calibrate import setting_at, settings_at
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.kinds.faiss_library import is_installed
@@ -145,7 +145,9 @@ def _certain(best: Index, asked: str | None, need: IndexNeed, conf: Mapping[str,
         return _none(asked, need, _why_not_reached(best, need.k), "or")
     most = options.INDEX_BATCH_MAX_QUERIES.read(conf)
     if asked is None and need.queries > most:
-        return Choice(reason=f"{need.queries} queries, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}")
+        return Choice(
+            reason=f"{number_of(need.queries, 'query')}, more than {options.INDEX_BATCH_MAX_QUERIES.key} = {most}"
+        )
     return Choice(best, _use(best, conf, certain=True))
 
 

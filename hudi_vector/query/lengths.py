@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hudi_vector.errors import DimensionMismatchError
+from hudi_vector.errors import DimensionMismatchError, number_of
 from hudi_vector.query.plan import SearchPlan
 from hudi_vector.read.list_length import stored_length
 from hudi_vector.read.spec import ScanCounts, VectorColumn
@@ -54,4 +54,4 @@ def refuse_lengths(
             continue
         held = f"those in column '{column.name}' of '{label}' have"
         others = f"{held} {length}; give {length}" if length else f"{held} another number; give as many as they have"
-        raise DimensionMismatchError(f"the query vector has {column.dimension} elements, {others}")
+        raise DimensionMismatchError(f"the query vector has {number_of(column.dimension, 'element')}, {others}")

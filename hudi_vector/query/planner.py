@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hudi_vector import options
+from hudi_vector.errors import number_of
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.manifest import ManifestEntry
 from hudi_vector.query.grouping.arguments import rows_at_first
@@ -187,9 +188,7 @@ def _access(entry: FileSlice, snapshot: Snapshot, whole_table: str | None) -> Sl
     reason = _merge_needs_spark(entry, snapshot, lance)
     if reason:
         return SliceAccess(entry, "spark", reason)
-    return SliceAccess(
-        entry, "merged", f"{len(entry.log_files)} log files" if len(entry.log_files) > 1 else "1 log file"
-    )
+    return SliceAccess(entry, "merged", number_of(len(entry.log_files), "log file"))
 
 
 def _merge_needs_spark(entry: FileSlice, snapshot: Snapshot, lance: bool) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hudi_vector.arguments import known_arguments
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of, number_of
 from hudi_vector.events import listener
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.query.deadline import NEVER, Deadline
@@ -142,9 +142,9 @@ class SearchReport(Shown):
         phases = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in self.seconds.items())
         execution = f"{self.execution} ({self.execution_reason})"
         slices = ", ".join(f"{count} {access}" for access, count in self.slices.items()) or "none"
-        asked = "1 query" if self.queries == 1 else f"{self.queries} queries"
-        of_groups = "" if self.groups is None else f" of {self.groups} groups"
-        found = f"{self.returned} rows{of_groups} for {asked}"
+        asked = number_of(self.queries, "query")
+        of_groups = "" if self.groups is None else f" of {number_of(self.groups, 'group')}"
+        found = f"{number_of(self.returned, 'row')}{of_groups} for {asked}"
         instant = self.instant or "none"
         kept = f"{self.slices_pruned} pruned, {self.cached_slices} from memory"
         rows = f"{self.rows_seen} seen, {self.pruned} pruned by statistics, {self.filtered} filtered out"
@@ -153,21 +153,25 @@ class SearchReport(Shown):
         wanted = f"k = {self.k}"
         if self.k >= EVERY_ROW:
             wanted, reached = "every row within the distance", "all found"
+        certain = number_of(self.returned, "row is", "rows are")
         lines = [
             f"search of {self.table} at instant {instant}: {found}, {wanted}, {self.metric}",
             f"  {execution}; slices: {slices}, {kept}",
             f"  rows: {rows}, {vectors}; {self.bytes_read} bytes read",
             f"  {reached}; {phases}",
-            f"  proved: {self.proved} of {self.returned} rows are certainly in the exact answer",
+            f"  proved: {self.proved} of {certain} certainly in the exact answer",
         ]
         if self.requests or self.from_memory or self.from_disk or self.from_storage:
-            asked_for = f"{self.requests} requests in {self.waves} waves, {self.bytes_received} bytes received"
+            asked_for = (
+                f"{number_of(self.requests, 'request')} in {number_of(self.waves, 'wave')}, {self.bytes_received} "
+                "bytes received"
+            )
             parts = [_listed("from memory", self.from_memory), _listed("read", self.from_storage)]
             if self.from_disk:
                 parts.insert(1, _listed("from disk", self.from_disk))
             lines.append("  store: " + "; ".join([asked_for, *parts] if self.requests else parts))
         if self.invalid_queries:
-            lines.append(f"  {self.invalid_queries} query rows without a usable vector gave no rows")
+            lines.append(f"  {number_of(self.invalid_queries, 'query row')} without a usable vector gave no rows")
         return "\n".join(lines)
 
     def lines(self) -> Iterator[str]:
@@ -240,9 +244,11 @@ def _listed(title: str, counts: Mapping[str, int]) -> str:
 
     Example:
         >>> _listed("read", {"footers": 2, "lists": 1})
-        'read: 2 footers, 1 lists'
+        'read: 2 footers, 1 list'
     """
-    return f"{title}: " + (", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing")
+    return f"{title}: " + (
+        ", ".join(number_of(count, kind.removesuffix("s"), kind) for kind, count in counts.items()) or "nothing"
+    )
 
 
 def _report(progress: Progress, winners: Winners, facts: SearchFacts, run: _Execution) -> SearchReport:
@@ -306,23 +312,22 @@ def _why_fewer(counts: ScanCounts, facts: SearchFacts, run: _Execution, groups: 
         return "no query has a usable vector"
     filtered = counts.filtered or counts.pruned or run.pruned_slices or (run.execution == "spark" and run.filtered)
     if groups is not None:
-        passed = "passed the filter" if filtered else "are in the table"
-        if facts.max_distance is not None:
-            passed += f" and lie within max_distance = {facts.max_distance}"
-        return f"only {groups} {'group' if groups == 1 else 'groups'} {passed}"
+        near = "" if facts.max_distance is None else f" within max_distance = {facts.max_distance}"
+        passed = ("group passed", "groups passed") if filtered else ("group is in", "groups are in")
+        return f"only {number_of(groups, *passed)} the {'filter' if filtered else 'table'}{near}"
     reasons = []
     if filtered:
         reasons.append("the filter left out the others")
     elif not counts.rows:
         return "the table holds no rows at this instant"
     if counts.nulls:
-        reasons.append(f"{counts.nulls} rows have no vector")
+        reasons.append(f"{number_of(counts.nulls, 'row has', 'rows have')} no vector")
     if counts.invalid:
-        reasons.append(f"{counts.invalid} rows have an invalid one")
+        reasons.append(f"{number_of(counts.invalid, 'row has', 'rows have')} an invalid one")
     searched = counts.rows - counts.pruned - counts.filtered - counts.nulls - counts.invalid
     if facts.max_distance is not None and searched >= facts.k:
         reasons.append(f"the others lie beyond max_distance = {facts.max_distance}")
-    return ", ".join(reasons) or f"the table holds {counts.rows} rows"
+    return ", ".join(reasons) or f"the table holds {number_of(counts.rows, 'row')}"
 
 
 _REPORTS: deque[SearchReport] = deque(maxlen=_KEPT)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudi_vector.errors import DataFileError
+from hudi_vector.errors import DataFileError, number_of
 from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.spec import ScanCounts, VectorColumn
 
@@ -50,7 +50,7 @@ def rows_within(positions: Ints, rows: int, uri: str) -> Ints:
     wanted = (positions if ascends else np.unique(positions)).astype(np.int64, copy=False)
     if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < rows:
         wrong = wanted[0] if wanted[0] < 0 else wanted[-1]
-        raise DataFileError(f"the data file '{uri}' has {rows} rows, and none at position {wrong}")
+        raise DataFileError(f"the data file '{uri}' has {number_of(rows, 'row')}, and none at position {wrong}")
     return wanted
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "path_text",
     "root_of",
     "scheme_of",
+    "why_unread",
 ]
 
 T = TypeVar("T")
@@ -110,6 +111,20 @@ def normalise(uri: str) -> str:
     bucket, _, key = rest.partition("/")
     tidy = posixpath.normpath("/" + key).lstrip("/")
     return f"{scheme}://{bucket}/{tidy}".rstrip("/")
+
+
+def why_unread(problem: Exception, uri: str) -> str:
+    """Return why a file cannot be read, as the end of a sentence that has its name already.
+
+    Example:
+        >>> why_unread(PermissionError(13, "Failed to open local file '/t/a'"), "file:///t/a")
+        'Permission denied'
+    """
+    if isinstance(problem, FileNotFoundError):
+        return "it is gone"
+    text = " ".join(str(problem).split())
+    number = problem.errno if isinstance(problem, OSError) else None
+    return os.strerror(number) if number and uri.rpartition("/")[2] in text else text
 
 
 def path_text(value: Any) -> Any:
@@ -296,7 +311,7 @@ class Storage:
             with self.open(uri) as opened:
                 return opened.read_buffer()
         except OSError as problem:
-            raise DataFileError(f"the data file '{uri}' cannot be read: {problem}") from problem
+            raise DataFileError(f"the data file '{uri}' cannot be read: {why_unread(problem, uri)}") from problem
 
     def forget_kept(self, uris: Iterable[str]) -> None:
         """Remove what the cache on disk has of objects that were opened with 0 as `mtime_ns`: it is damaged."""
@@ -344,7 +359,7 @@ class Storage:
         try:
             return self.opened(uri, mapped, size, mtime_ns)
         except OSError as problem:
-            raise DataFileError(f"the data file '{uri}' cannot be opened: {problem}") from problem
+            raise DataFileError(f"the data file '{uri}' cannot be opened: {why_unread(problem, uri)}") from problem
 
     def create(self, uri: str, unique: bool = False) -> NewFile:
         """Create a file and the folders above it; raise FileExistsError if the name is taken.

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StringType, StructField
 
-from hudi_vector.errors import DimensionMismatchError
+from hudi_vector.errors import DimensionMismatchError, number_of
 from hudi_vector.query.asking.task import AskingTask
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.streaming.calls import Call, results
@@ -71,7 +71,8 @@ def require_length(rows: pa.Table, asking: str, searched: str, dimension: int, t
     if len(wrong):
         row = row_text(rows.slice(int(here[wrong[0]]), 1))
         raise DimensionMismatchError(
-            f"the query vector of {row} has {int(counts[wrong[0]])} elements, and column '{searched}' of '{table}' "
+            f"the query vector of {row} has {number_of(int(counts[wrong[0]]), 'element')}, and column '{searched}' of "
+            f"'{table}' "
             f"has {expected}; give {expected}"
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 
 __all__ = ["DeletedRows"]
 
@@ -57,11 +57,11 @@ class DeletedRows:
         """
         if self.rows is not None and self.rows != rows:
             raise InvalidArgumentError(
-                f"deleted rows of '{uri}' are given for {self.rows} rows, and the file has {rows}"
+                f"deleted rows of '{uri}' are given for {number_of(self.rows, 'row')}, and the file has {rows}"
             )
         if self.beyond > rows:
             raise InvalidArgumentError(
-                f"row {self.beyond - 1} of '{uri}' is said to be deleted; the file has {rows} rows"
+                f"row {self.beyond - 1} of '{uri}' is said to be deleted; the file has {number_of(rows, 'row')}"
             )
         return self._padded(rows)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hudi_vector.errors import number_of
 from hudi_vector.shown import Shown
 from hudi_vector.storage import join
 from hudi_vector.table_services.mark_report import MARKS, KeptFile, MarkReport, UnneededFile
@@ -199,9 +200,12 @@ def report_lines(result: CleanResult | RestoreResult) -> Iterator[str]:
     if result.leftovers:
         gone = "would be deleted" if result.dry_run else "deleted"
         size = sum(file.bytes for file in result.leftovers)
-        yield f"{len(result.leftovers)} leftovers of killed processes ({size} bytes) {gone}"
+        yield f"{number_of(len(result.leftovers), 'leftover')} of killed processes ({size} bytes) {gone}"
     if result.retained_files:
-        yield f"{result.opened_files} files were read to know the references of {result.retained_files} data files"
+        yield (
+            f"{number_of(result.opened_files, 'file was', 'files were')} read to know the references of "
+            f"{number_of(result.retained_files, 'data file')}"
+        )
     if result.report:
         yield f"report: {result.report}"
 
@@ -219,7 +223,7 @@ def _what_went(result: CleanResult) -> str:
 
 
 def _files(files: list[CleanFile], size: int) -> str:
-    return f"{len(files)} file{'' if len(files) == 1 else 's'} ({size} bytes)"
+    return f"{number_of(len(files), 'file')} ({size} bytes)"
 
 
 def _row(action: str, file: CleanFile) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hudi_vector.errors import RefusedError
+from hudi_vector.errors import RefusedError, number_of
 from hudi_vector.schema import VectorType, quoted, vector_field
 from hudi_vector.storage import join, open_storage
 from hudi_vector.table.actions import read_action, write_statistics
@@ -95,7 +95,8 @@ class ColumnCommits:
             return
         raise RefusedError(
             f"other writers changed the same files of '{self.work.table}' during each of {_ATTEMPTS} attempts to "
-            f"change '{self.column}'; {self.rows} rows are done, run it again when less is written"
+            f"change '{self.column}'; {number_of(self.rows, 'row is', 'rows are')} done, run it again when less is "
+            "written"
         )
 
     def _with_values(self, table: BlobTable, targets: DataFrame) -> DataFrame:

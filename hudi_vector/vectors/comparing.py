@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hudi_vector.arguments import as_k, as_text, known_arguments
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, number_of
+from hudi_vector.options import Settings
 from hudi_vector.query.opened.request import as_queries
 from hudi_vector.query.opened.vector_table import open as open_table
 from hudi_vector.shown import Shown
@@ -136,7 +137,9 @@ class CompareResult(Shown):
 
     def lines(self) -> Iterator[str]:
         """Yield the means over all questions."""
-        yield f"'{self.old}' and '{self.new}' of '{self.table}': {len(self.queries)} questions, k = {self.k}"
+        yield (
+            f"'{self.old}' and '{self.new}' of '{self.table}': {number_of(len(self.queries), 'question')}, k = {self.k}"
+        )
         yield f"mean overlap {self.overlap:.3f}"
         if self.old_recall is not None:
             yield f"mean recall against labels: {self.old_recall:.3f} old, {self.new_recall:.3f} new"
@@ -144,7 +147,7 @@ class CompareResult(Shown):
 
 @known_arguments()
 def compare(
-    spark: SparkSession | None,
+    spark: SparkSession | Settings | None,
     table: str | os.PathLike[str],
     old: str,
     new: str,
@@ -164,7 +167,8 @@ def compare(
     meanwhile, `as_of` lets both searches see one state of the table.
 
     Args:
-        spark: A registered session; None searches without Spark, by the table's path.
+        spark: A registered session; `Settings` of `hudi_vector.options`, or None for the default settings, search
+            without Spark, by the table's path.
         table: The name or path of a Hudi table.
         old: The old vector column.
         new: The new vector column.
@@ -183,7 +187,7 @@ def compare(
     Raises:
         InvalidArgumentError: The numbers of questions or labels differ, or an argument is not allowed.
         UnknownColumnError: The table has no such column.
-        UnsupportedTableError: Only Spark can read the table, and `spark` is None.
+        UnsupportedTableError: Only Spark can read the table, and `spark` is no session.
 
     Example:
         >>> questions = {"old_queries": [[1, 2], [2, 1]], "new_queries": [[1, 3], [3, 1]]}
@@ -196,7 +200,8 @@ def compare(
     count = len(asked[0])
     if not count or count != len(asked[1]):
         raise InvalidArgumentError(
-            f"old_queries has {count} questions and new_queries has {len(asked[1])}; give the same questions, one or "
+            f"old_queries has {number_of(count, 'question')} and new_queries has {len(asked[1])}; give the same "
+            "questions, one or "
             "more, to both"
         )
     right = _right(labels, count)
@@ -216,7 +221,9 @@ def _right(labels: Any, count: int) -> list[frozenset[Hashable]]:
     if isinstance(labels, (str, Mapping)) or not all(_is_list(each) for each in labels):
         raise InvalidTypeError("labels is a list with a list of keys for each question, such as [['a', 'b'], []]")
     if len(labels) != count:
-        raise InvalidArgumentError(f"labels has lists for {len(labels)} questions, and there are {count}; give {count}")
+        raise InvalidArgumentError(
+            f"labels has lists for {number_of(len(labels), 'question')}, and there are {count}; give {count}"
+        )
     return [frozenset(each) for each in labels]
 
 
@@ -225,11 +232,12 @@ def _is_list(value: Any) -> bool:
 
 
 def _answers(
-    spark: SparkSession | None, table: Any, column: str, queries: Any, key: str, search: dict[str, Any]
+    spark: SparkSession | Settings | None, table: Any, column: str, queries: Any, key: str, search: dict[str, Any]
 ) -> list[list[Any]]:
     """Return the keys of the rows found for each question, the nearest first."""
-    if spark is None:
-        with open_table(table, column=column) as opened:
+    if spark is None or isinstance(spark, Settings):
+        settings = None if spark is None else spark.values
+        with open_table(table, column=column, storage_options=settings, options=settings) as opened:
             hits = opened.search_batch(queries, columns=[key], mode="exact", **search)
         pairs = list(zip(hits[_QUERY].to_pylist(), hits[key].to_pylist(), strict=True))
     else:

@@ -14,12 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hudi_vector.arguments import as_count, as_text, known_arguments
-from hudi_vector.errors import DataFileError, InvalidArgumentError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, number_of
 from hudi_vector.events import heard_as
 from hudi_vector.progress import followed
 from hudi_vector.schema import VectorType, quoted
 from hudi_vector.shown import Listed, Shown
+from hudi_vector.storage import path_text
+from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table_services.located import locate_anyhow
 from hudi_vector.vectors.choosing import choices_now
 from hudi_vector.vectors.column_commits import ColumnCommits, values_schema
 from hudi_vector.vectors.embedding import VECTOR
@@ -30,8 +33,8 @@ from hudi_vector.vectors.price import Batch, batches, group_work, written_bytes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.options import Settings
     from hudi_vector.spark.blobs.table import BlobTable
-    from hudi_vector.writing.rewriting.rewrite import Rewriting
 
 __all__ = ["DropResult", "drop_column", "find_vectors"]
 
@@ -79,17 +82,21 @@ class DropResult(Shown):
     def lines(self) -> Iterator[str]:
         """Yield the price, what was written, and what still holds vectors."""
         yield (
-            f"price: {self.to_clear} rows with '{self.column}', {self.estimated_commits} commits, "
+            f"price: {number_of(self.to_clear, 'row')} with '{self.column}', "
+            f"{number_of(self.estimated_commits, 'commit')}, "
             f"about {self.estimated_bytes} bytes to write"
         )
         if not self.dry_run:
-            yield f"written: {self.cleared} rows, {len(self.instants)} commits, {self.written_bytes} bytes"
             yield (
-                f"column '{self.column}' is dropped; {self.indexes} indexes were removed"
+                f"written: {number_of(self.cleared, 'row')}, {number_of(len(self.instants), 'commit')}, "
+                f"{self.written_bytes} bytes"
+            )
+            yield (
+                f"column '{self.column}' is dropped; {number_of(self.indexes, 'index was', 'indexes were')} removed"
                 if self.dropped
                 else f"column '{self.column}' is still there, as other writers wrote vectors meanwhile; run it again"
             )
-        yield f"{len(self.holders)} data files hold vectors of '{self.column}'"
+        yield f"{number_of(len(self.holders), 'data file holds', 'data files hold')} vectors of '{self.column}'"
 
 
 @known_arguments()
@@ -146,11 +153,14 @@ def drop_column(
 
 
 @known_arguments()
-def find_vectors(spark: SparkSession, table: str | os.PathLike[str], column: str) -> list[ColumnHolder]:
+def find_vectors(
+    spark: SparkSession | Settings | None, table: str | os.PathLike[str], column: str
+) -> list[ColumnHolder]:
     """Find the data files of all retained versions of a table that hold vectors of a column, dropped or not.
 
     Args:
-        spark: A registered session.
+        spark: A registered session; or `Settings` of `hudi_vector.options`, if `table` is a path; or None for the
+            default settings, if it is a path on this machine.
         table: The name or path of a Hudi table.
         column: The column's name, spelled as in the files.
 
@@ -165,8 +175,9 @@ def find_vectors(spark: SparkSession, table: str | os.PathLike[str], column: str
         >>> len(hv.vectors.find_vectors(spark, "articles", "old")) > 0
         True
     """
-    work = opened_for_change(spark, table, None)
-    return Listed(_holders(work, as_text(column, "column") or ""))
+    name, label = as_text(column, "column") or "", as_text(path_text(table), "table") or ""
+    root, spelled, options = locate_anyhow(spark, label)
+    return Listed(_holders(NativeTable(Source(root, label, options, spelled)), name))
 
 
 @dataclass(frozen=True)
@@ -195,7 +206,7 @@ class _Run:
             estimated_bytes=max(0, size - 2 * sum(group.rows for group in groups) * self.vector.width),
         )
         if dry_run:
-            return replace(price, holders=tuple(_holders(work, column)))
+            return replace(price, holders=tuple(self._left()))
         indexes = self._clear(planned)
         last = self._take_out()
         return replace(
@@ -205,8 +216,12 @@ class _Run:
             written_bytes=self.commits.written_bytes(),
             indexes=indexes,
             dropped=last is not None,
-            holders=tuple(_holders(work, column)),
+            holders=tuple(self._left()),
         )
+
+    def _left(self) -> list[ColumnHolder]:
+        """Return the files that hold vectors of the column now."""
+        return _holders(NativeTable(self.commits.work.known.source), self.commits.column)
 
     def _clear(self, planned: list[Batch]) -> int:
         """Write the rows again without vectors, remove the indexes, and return the number of these."""
@@ -251,8 +266,9 @@ class _Run:
         return made.instant if made else None
 
 
-def _holders(work: Rewriting, column: str) -> list[ColumnHolder]:
-    holders, doubts = holders_of(NativeTable(work.known.source), column)
+def _holders(native: NativeTable, column: str) -> list[ColumnHolder]:
+    holders, doubts = holders_of(native, column)
     if doubts:
-        raise DataFileError(f"it is unknown which files of '{work.table}' hold vectors of '{column}': {doubts[0]}")
+        name = native.source.name
+        raise DataFileError(f"it is unknown which files of '{name}' hold vectors of '{column}': {doubts[0]}")
     return holders

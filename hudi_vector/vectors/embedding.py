@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hudi_vector.errors import DimensionMismatchError, InvalidVectorError
+from hudi_vector.errors import DimensionMismatchError, InvalidVectorError, number_of
 from hudi_vector.schema import VectorType
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 
@@ -66,7 +66,8 @@ def checked_vectors(made: Any, rows: int, vector: VectorType) -> Any:
         ) from None
     if array.shape != (rows, vector.dimension):
         raise DimensionMismatchError(
-            f"embed returned an array of shape {array.shape} for {rows} rows of a {vector.descriptor} column; return "
+            f"embed returned an array of shape {array.shape} for {number_of(rows, 'row')} of a {vector.descriptor} "
+            "column; return "
             f"one of shape ({rows}, {vector.dimension})"
         )
     if not np.isfinite(array).all():

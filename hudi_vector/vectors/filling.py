@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import as_count, known_arguments
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, number_of
 from hudi_vector.events import heard_as
 from hudi_vector.progress import followed
 from hudi_vector.schema import VectorType, quoted
@@ -80,15 +80,22 @@ class BackfillResult(Shown):
     def lines(self) -> Iterator[str]:
         """Yield the price, and what was written."""
         yield (
-            f"price: {self.to_fill} rows without '{self.column}' in {self.file_groups} file groups, "
-            f"{self.estimated_commits} commits, about {self.estimated_bytes} bytes to write"
+            f"price: {number_of(self.to_fill, 'row')} without '{self.column}' in "
+            f"{number_of(self.file_groups, 'file group')}, "
+            f"{number_of(self.estimated_commits, 'commit')}, about {self.estimated_bytes} bytes to write"
         )
         if self.dry_run:
             yield "nothing was written: this was a dry run"
             return
-        yield f"written: {self.filled} rows, {len(self.instants)} commits, {self.written_bytes} bytes"
+        yield (
+            f"written: {number_of(self.filled, 'row')}, {number_of(len(self.instants), 'commit')}, "
+            f"{self.written_bytes} bytes"
+        )
         if self.changed:
-            yield f"{self.changed} rows were changed by other writers meanwhile; run it again for them"
+            yield (
+                f"{number_of(self.changed, 'row was', 'rows were')} changed by other writers meanwhile; run it again "
+                "for them"
+            )
 
 
 @known_arguments()

@@ -20,7 +20,9 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def in_one_sentence(failed: str, error: type[HudiVectorError] = WriteError) -> Iterator[None]:
-    """Raise exceptions of Spark and Hudi in the block as errors of this package; the log gets the full exception.
+    """Raise exceptions of Spark and Hudi in the block as errors of this package.
+
+    The log gets the exception with its frames where it is not an error of this package, whose sentence says all.
 
     Args:
         failed: The beginning of the sentence, which says what failed: ``"the write to 't' failed"``.
@@ -35,7 +37,9 @@ def in_one_sentence(failed: str, error: type[HudiVectorError] = WriteError) -> I
         yield
     except (PySparkException, Py4JJavaError) as problem:
         known = from_worker(problem)
-        if known is None and isinstance(problem, PythonException):
+        if known is not None:
+            raise known from None
+        if isinstance(problem, PythonException):
             raise
         _LOG.error("%s", failed, exc_info=problem)
-        raise known or error(f"{failed}: {first_sentence(problem)}") from None
+        raise error(f"{failed}: {first_sentence(problem)}") from None

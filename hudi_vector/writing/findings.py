@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, number_of
 from hudi_vector.options import INVALID_VECTORS
 from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.nested_fields import field_path
@@ -94,8 +94,9 @@ def refuse_invalid(findings: Findings) -> None:
         return
     only_lengths = all(set(counts) == {REASONS[1]} for counts in findings.invalid.values())
     error = DimensionMismatchError if only_lengths else InvalidVectorError
+    rows = number_of(findings.rows, "row holds", "rows hold")
     raise error(
-        f"nothing was written: {findings.invalid_rows} of {findings.rows} rows hold an invalid vector "
+        f"nothing was written: {findings.invalid_rows} of {rows} an invalid vector "
         f"({findings.described}), the first at {findings.first_invalid}; "
         f"correct them, or set {INVALID_VECTORS.key} to skip or null"
     )
@@ -108,7 +109,8 @@ def refuse_duplicates(findings: Findings, operation: str, policy_key: str) -> No
     """
     if findings.duplicate_keys:
         raise InvalidArgumentError(
-            f"nothing was written: {findings.duplicate_keys} record keys occur more than once in the DataFrame, the "
+            f"nothing was written: {number_of(findings.duplicate_keys, 'record key occurs', 'record keys occur')} "
+            "more than once in the DataFrame, the "
             f"first is {findings.first_duplicate}, and operation '{operation}' would store each row; "
             f"drop the duplicates, use operation 'upsert', or set {policy_key} to drop or none"
         )

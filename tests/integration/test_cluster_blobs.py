@@ -198,7 +198,7 @@ def test_a_run_killed_after_its_thresholds_is_looked_after(spark, path, clean_se
     assert len(begun_runs(f"file://{path}")) == 1
     done = services.cluster(spark, str(path), options=QUICK)
     assert "after its commit" in done.compaction.notes[0]
-    assert "1 rows of other writers were restored" in done.compaction.notes[0]
+    assert "1 row of other writers was restored" in done.compaction.notes[0]
     assert (done.moved_out, done.moved_in) == (0, 0)
     assert answers(spark, path) == {**before, 3: (99, content(3, 70), content(3, 60))}
     assert begun_runs(f"file://{path}") == []

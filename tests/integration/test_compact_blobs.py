@@ -327,7 +327,7 @@ def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):
     assert (planned.step, planned.state) == ("end_killed_runs", "due")
     ended, _ = services.maintain(spark, str(shared), steps=["figures"]).steps
     assert (ended.step, ended.state) == ("end_killed_runs", "done"), ended.text
-    assert "which was looked after; 1 rows of other writers were restored" in ended.text
+    assert "which was looked after; 1 row of other writers was restored" in ended.text
     assert stored(spark, shared) == {**before, 3: content(503, 700)}
     assert begun_runs(f"file://{shared}") == []
     assert [step.step for step in services.maintain(spark, str(shared), steps=["figures"]).steps] == ["figures"]

@@ -171,7 +171,7 @@ def test_no_byte_of_a_person_is_left(spark: SparkSession, table: Path, tmp_path:
     # A load brings the person back only where it does not consult the list of erased keys.
     late = spark.createDataFrame([VERSIONS[0].row(9), OTHERS[0].row(9)], ROWS).coalesce(1)
     more = {"record_key": "id", "ordering": "ts", "blobs": BLOBS, "vectors": {"emb": 8}}
-    with pytest.raises(InvalidArgumentError, match="nothing was written: 1 rows have record keys that were erased"):
+    with pytest.raises(InvalidArgumentError, match="nothing was written: 1 row has record keys that were erased"):
         hv.write(late, str(table), options={**PLAIN, ERASED_KEYS.key: "fail"}, **more)
     loaded = hv.write(late, str(table), options={**PLAIN, ERASED_KEYS.key: "drop"}, **more)
     assert (loaded.erased, loaded.updated, planted(table, cache)) == (1, 1, {})

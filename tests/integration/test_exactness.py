@@ -79,7 +79,7 @@ def test_zero_vectors_and_null_vectors(spark, workspace):
     assert [(row["id"], round(row["_distance"], 12)) for row in found] == [(2, 0.0), (0, 1.0)]
     report = hv.last_reports()[0]
     assert (report.rows_seen, report.nulls, report.reached_k) == (3, 1, False)
-    assert "1 rows have no vector" in report.why_fewer
+    assert "1 row has no vector" in report.why_fewer
     zero = hv.search(spark, str(path), "emb", [0.0] * 8, 10).collect()
     assert [(row["id"], row["_distance"]) for row in zero] == [(0, 1.0), (2, 1.0)]
 

@@ -126,7 +126,7 @@ def test_policies_say_what_becomes_of_ids_given_twice(spark, workspace):
 
 WRONG = [
     (lambda s: s.write_documents([Document(id="a", embedding=[1.0])]), DimensionMismatchError,
-     r"the vector of document 'a' has 1 elements, and others of '.+' have 4; embed all documents with one model"),
+     r"the vector of document 'a' has 1 element, and others of '.+' have 4; embed all documents with one model"),
     (lambda s: s.write_documents([Document(id="a", blob=ByteStream(b"x"))]), InvalidArgumentError,
      r"document 'a' has a blob, for which the table has no column; leave it out, .+"),
     (lambda s: s.write_documents([Document(id="a", meta={"m": {1}})]), InvalidTypeError,
@@ -135,7 +135,7 @@ WRONG = [
      r"documents must be a list of Haystack's documents, not str"),
     (lambda s: s.delete_documents("id01"), InvalidTypeError, r"ids must be a list of texts, not str"),
     (lambda s: s.embedding_retrieval([1.0]), DimensionMismatchError,
-     r"the query vector has 1 elements, the column has 4; give 4"),
+     r"the query vector has 1 element, the column has 4; give 4"),
     (lambda s: HudiEmbeddingRetriever(3), InvalidTypeError, r"document_store must be a HudiDocumentStore, not int"),
 ]  # fmt: skip
 

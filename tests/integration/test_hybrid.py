@@ -291,16 +291,16 @@ def test_wrong_arguments_get_one_sentence(spark, mixed):
         return hv.hybrid_search(spark, mixed, list(columns), given, **more)
 
     for call, error, words in (
-        (lambda: search(weights=[1.0]), InvalidArgumentError, "1 weights were given for 2 search columns"),
-        (lambda: search(queries=[QUERIES["text"]]), InvalidArgumentError, "1 queries were given for 2"),
+        (lambda: search(weights=[1.0]), InvalidArgumentError, "1 weight was given for 2 search columns"),
+        (lambda: search(queries=[QUERIES["text"]]), InvalidArgumentError, "1 query was given for 2"),
         (lambda: search(queries=QUERIES["words"]), InvalidTypeError, "queries must be a list"),
         (lambda: search(columns=("text", "nowhere")), UnknownColumnError, "column 'nowhere' does not exist"),
         (lambda: search(columns=("text", "name")), InvalidTypeError, "a hybrid search needs a VECTOR"),
-        (lambda: search(queries=[[1.0], {1: 1.0}]), InvalidArgumentError, "column 'text' of .* has 1 elements"),
+        (lambda: search(queries=[[1.0], {1: 1.0}]), InvalidArgumentError, "column 'text' of .* has 1 element"),
         (lambda: search(queries=[[1.0] * 8, [1.0]]), InvalidTypeError, "column 'words' of .* holds sparse vectors"),
         (lambda: search(fusion="mean"), InvalidArgumentError, "give weighted or rrf"),
         (lambda: search(k=0), InvalidArgumentError, "k must be a whole number"),
-        (lambda: search(metrics=["l2"]), InvalidArgumentError, "1 metrics were given"),
+        (lambda: search(metrics=["l2"]), InvalidArgumentError, "1 metric was given"),
         (lambda: search(weights=[1, -1], fusion="rrf"), InvalidArgumentError, "no meaning for ranks"),
         (lambda: search(normalize=True, fusion="rrf"), InvalidArgumentError, "no meaning for fusion 'rrf'"),
     ):
@@ -311,11 +311,11 @@ def test_wrong_arguments_get_one_sentence(spark, mixed):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("ARRAY('text'), (ARRAY(1.0), ARRAY(2.0)), top_k => 3", "2 queries were given for 1 search columns"),
+        ("ARRAY('text'), (ARRAY(1.0), ARRAY(2.0)), top_k => 3", "2 queries were given for 1 search column"),
         ("'text', (ARRAY(1.0)), top_k => 3", "search_columns must be a list of column names"),
         ("ARRAY('text'), ARRAY(ARRAY(1.0)), weight => ARRAY(true), top_k => 3", "a weight must be a number, not True"),
         ("ARRAY('text'), ARRAY(ARRAY(1.0)), weight => ARRAY('a'), top_k => 3", "a weight must be a number, not 'a'"),
-        ("ARRAY('text'), ARRAY(ARRAY(1.0)), top_k => 3", "the query vector has 1 elements, the column has 8"),
+        ("ARRAY('text'), ARRAY(ARRAY(1.0)), top_k => 3", "the query vector has 1 element, the column has 8"),
         ("ARRAY('words'), ARRAY(MAP(1, NULL)), top_k => 3", "holds N"),
         ("ARRAY('text'), ARRAY(ARRAY(1.0))", "the argument 'top_k' is missing"),
         ("ARRAY('text'), ARRAY(ARRAY(1.0)), top_k => 3, limit => 2", "there is no argument 'limit'"),

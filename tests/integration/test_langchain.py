@@ -236,7 +236,7 @@ WRONG = [
     (lambda s: s.add_texts(["a"], [{"price": "dear"}], ids=["a"]), InvalidTypeError,
      r"metadata 'price' of document 'a' is 'dear', and column 'price' is double; give a value of that type"),
     (lambda s: s.add_texts(["a"], [{}, {}]), InvalidArgumentError,
-     r"metadatas has 2 values for 1 texts; give one for each"),
+     r"metadatas has 2 values for 1 text; give one for each"),
     (lambda s: s.add_texts(["a"], namespace="n"), InvalidTypeError,
      r"add_texts has no argument 'namespace'; its arguments are ids, metadatas, texts"),
     (lambda s: s.similarity_search("a", filter={"price": {"$near": 3}}), InvalidFilterError,

@@ -116,9 +116,9 @@ WRONG = [
     (lambda s: s.delete_nodes(), InvalidArgumentError,
      r"delete_nodes needs node_ids or filters; use clear to delete all nodes"),
     (lambda s: s.add([TextNode(id_="a", embedding=[1.0])]), DimensionMismatchError,
-     r"the vector of document 'a' has 1 elements, and others of '.+' have 4; embed all documents with one model"),
+     r"the vector of document 'a' has 1 element, and others of '.+' have 4; embed all documents with one model"),
     (lambda s: s.query(VectorStoreQuery(query_embedding=[1.0])), DimensionMismatchError,
-     r"the query vector has 1 elements, the column has 4; give 4"),
+     r"the query vector has 1 element, the column has 4; give 4"),
 ]  # fmt: skip
 
 

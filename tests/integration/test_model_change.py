@@ -5,6 +5,8 @@ Answers of the new column are compared with numpy on what the new model makes of
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +21,7 @@ from support import tables
 from support.quick import QUICK
 
 import hudi_vector as hv
+from hudi_vector.command.main import main
 from hudi_vector.errors import (
     DimensionMismatchError,
     HudiVectorError,
@@ -236,7 +239,7 @@ WRONG = [
 ]
 
 
-def test_wrong_input_gets_one_sentence(spark: SparkSession, workspace: Path) -> None:
+def test_wrong_input_gets_one_sentence(spark: SparkSession, workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = made(spark, workspace, "cow")
     hv.vectors.add_column(spark, path, "new", NEW, options=KEEPING)
     for call, kind, part in WRONG:
@@ -245,6 +248,7 @@ def test_wrong_input_gets_one_sentence(spark: SparkSession, workspace: Path) -> 
         assert isinstance(caught.value, kind), part
         assert part in str(caught.value)
         assert "\n" not in str(caught.value)
+    assert not [record for record in caplog.records if record.name.startswith("hudi_vector")], "the sentence says all"
     assert {row[4] for row in held(spark, path).values()} == {None}
 
 
@@ -337,6 +341,71 @@ def test_a_dropped_column_leaves_the_files(spark: SparkSession, filled: Any) -> 
     assert [row["_distance"] for row in found] == pytest.approx(nearest(query, 6))
     was = hv.search(spark, path, "old", [12.0, 1.0], k=1, metric="l2", as_of=filled[3].instants[-1]).collect()
     assert [row["_distance"] for row in was] == [0.0]
+
+
+MODEL = """
+import numpy as np
+
+WEIGHTS = np.array([1.0, 10.0])
+
+def embed(rows):
+    return rows[["id", "part"]].to_numpy(float) * WEIGHTS
+
+def fails(rows):
+    raise KeyError("no model")
+"""
+
+
+def test_the_commands_change_the_model(
+    spark: SparkSession,
+    workspace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own_model.py").write_text(MODEL)
+    path = str(tables.fresh_path(workspace, "model"))
+    frame = spark.createDataFrame(
+        [(i, i % 2, [float(i), 1.0]) for i in range(ROWS)], "id INT, part INT, old ARRAY<FLOAT>"
+    )
+    hv.write(frame.coalesce(1), path, record_key="id", vectors={"old": 2}, operation="bulk_insert", options=KEEPING)
+
+    def ran(*words: str, code: int = 0) -> tuple[list[dict[str, Any]], str]:
+        capfd.readouterr()
+        given = [word for key, value in KEEPING.items() for word in ("--conf", f"{key}={value}")]
+        ended = main(["vectors", words[0], path, *words[1:], *given, "--format", "json"])
+        out, err = capfd.readouterr()
+        assert ended == code, err
+        return [json.loads(line) for line in out.splitlines()], err
+
+    (added,), said = ran("add-column", "--column", "new", "--vector", "2")
+    assert (added["vector"], said) == ("VECTOR(2)", "hudi-vector: 'new' is VECTOR(2)\n")
+    fill = ["backfill", "--column", "new", "--source", "id", "--source", "part"]
+    (price,), said = ran(*fill, "--function", "own_model:embed")
+    assert (price["to_fill"], price["estimated_commits"], price["filled"]) == (ROWS, 1, 0)
+    assert said.endswith("nothing was written: this was a dry run\nhudi-vector: give --yes to do it\n")
+    assert "KeyError: 'no model'" in ran(*fill, "--function", "own_model:fails", "--yes", code=1)[1].splitlines()[-1]
+    (done,), said = ran(*fill, "--function", "own_model:embed", "--yes")
+    assert (done["filled"], len(done["instants"])) == (ROWS, 1)
+    assert f"written: {ROWS} rows, 1 commit, " in said
+    rows = spark.read.format("hudi").load(path).select("id", "new").collect()
+    assert {row["id"]: row["new"] for row in rows} == {i: [i, 10.0 * (i % 2)] for i in range(ROWS)}
+    (tmp_path / "old.json").write_text("[[7, 1]]")
+    (tmp_path / "new.json").write_text("[[7, 10]]")
+    (tmp_path / "labels.json").write_text('[["7"]]')
+    asked = ["--old-queries", "old.json", "--new-queries", "new.json", "--labels", "labels.json", "--metric", "l2"]
+    (row,), said = ran("compare", "--old", "old", "--new", "new", "-k", "3", *asked)
+    assert (row["old_recall"], row["new_recall"], row["overlap"]) == (1.0, 1.0, 1 / 3)
+    assert ran("use", "--column", "new")[1] == "hudi-vector: searches that name no column use 'new'\n"
+    assert ran("drop-column", "--column", "new", code=2)[1].count("\n") == 1
+    (price,), said = ran("drop-column", "--column", "old")
+    assert said.endswith("give --yes to do it\n")
+    held_by, said = ran("find", "--column", "old")
+    assert (price["to_clear"], price["holders"]) == (ROWS, len(held_by))
+    assert said == f"hudi-vector: {len(held_by)} data files hold vectors of 'old'\n"
+    assert "old" in spark.read.format("hudi").load(path).columns
 
 
 def keeps(file: Path, column: str) -> bool:

@@ -10,7 +10,8 @@ from support import tables
 from support.quick import QUICK
 
 import hudi_vector as hv
-from hudi_vector import errors, options
+from hudi_vector import errors, events, options
+from hudi_vector.metrics.recorder import Recorder
 from hudi_vector.read.cache import process_cache
 
 K, ROWS = 3, 20_000
@@ -34,6 +35,36 @@ def asking(spark):
     return spark.createDataFrame([(n, [1.0, float(n), 0.0, 0.0]) for n in range(4)], "n INT, q ARRAY<FLOAT>")
 
 
+@pytest.fixture
+def heard(monkeypatch):
+    """What metrics count in a test."""
+    recorder = Recorder()
+    monkeypatch.setattr(events, "_listener", recorder)
+    return recorder.registry
+
+
+def failures(registry):
+    """Searches that failed, by execution, access, the class of the error, and whether their table has a name."""
+    found = {}
+    for family in registry.collect():
+        for sample in family.samples:
+            if sample.name == "hudi_vector_search_failures_total":
+                label = sample.labels
+                found[label["execution"], label["access"], label["error"], label["table"] != "other"] = sample.value
+    return found
+
+
+RAN = {
+    "local": ("local", "parquet"),
+    "distributed": ("distributed", "parquet"),
+    "by Spark": ("spark", "spark"),
+    "over a plan": ("spark", "none"),
+    "batch": ("local", "parquet"),
+    "hybrid": ("local", "parquet"),
+    "hybrid, distributed": ("distributed", "parquet"),
+    "join": ("local", "parquet"),
+}
+
 SEARCHES = {
     "local": lambda s, p, a, **t: hv.search(s, p, "emb", QUERY, K, execution="local", **t),
     "distributed": lambda s, p, a, **t: hv.search(s, p, "emb", QUERY, K, execution="distributed", **t),
@@ -49,7 +80,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
-def test_a_search_that_takes_too_long_ends_with_one_sentence(spark, path, asking, kind, clean_session):
+def test_a_search_that_takes_too_long_ends_with_one_sentence(spark, path, asking, kind, clean_session, heard):
     search = SEARCHES[kind]
     whole = sorted(map(str, search(spark, path, asking).collect()))
     assert sorted(map(str, search(spark, path, asking, timeout="1h").collect())) == whole
@@ -64,6 +95,7 @@ def test_a_search_that_takes_too_long_ends_with_one_sentence(spark, path, asking
     with pytest.raises(LATE, match=r"did not end within 0\.001 seconds"):
         search(spark, path, asking).collect()
     assert sorted(map(str, search(spark, path, asking, timeout="1h").collect())) == whole, "the argument counts"
+    assert failures(heard) == {(*RAN[kind], "SearchTimeoutError", kind != "over a plan"): 2}, "none runs twice"
 
 
 def test_in_sql(spark, path, asking, clean_session):

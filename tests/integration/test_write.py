@@ -239,7 +239,7 @@ def test_invalid_vectors_stop_the_write(spark, path):
 
 
 def test_a_wrong_length_alone_is_a_dimension_mismatch(spark, path):
-    with pytest.raises(DimensionMismatchError, match=r"1 of 1 rows .* at id = 2, p = 'a';"):
+    with pytest.raises(DimensionMismatchError, match=r"1 of 1 row .* at id = 2, p = 'a';"):
         write(rows(spark, INVALID[1:2]), path, record_key=["id", "p"], vectors={"emb": 3})
 
 
@@ -355,7 +355,7 @@ def wrong_inputs(spark):
          ("column 'emb' is array<string> and cannot be stored as VECTOR(3); "
          "give an array of numbers, a Spark ML vector, or the elements' bytes (binary)")),
         (good.withColumn("emb", F.array(F.lit(1.0))), layout, DimensionMismatchError,
-         ("nothing was written: 1 of 1 rows hold an invalid vector ('emb': 1 with wrong length), the first at id = 2; "
+         ("nothing was written: 1 of 1 row holds an invalid vector ('emb': 1 with wrong length), the first at id = 2; "
          "correct them, or set hoodie.vector.invalid to skip or null")),
         (good, {**layout, "record_key": "ts"}, InvalidArgumentError,
          "'{t}' has the record key 'id' and cannot be written with 'ts'; give 'id', or write to another table"),
@@ -369,11 +369,11 @@ def wrong_inputs(spark):
         (good.withColumnRenamed("plain", "EMB"), layout, InvalidArgumentError,
          "columns 'emb' and 'EMB' of the DataFrame are one; rename one"),
         (good.union(good), {**layout, "operation": "insert"}, InvalidArgumentError,
-         ("nothing was written: 1 record keys occur more than once in the DataFrame, the first is id = 2, "
+         ("nothing was written: 1 record key occurs more than once in the DataFrame, the first is id = 2, "
          "and operation 'insert' would store each row; drop the duplicates, use operation 'upsert', "
          "or set hoodie.datasource.insert.dup.policy to drop or none")),
         (good.union(good), {**layout, "operation": "bulk_insert"}, InvalidArgumentError,
-         ("nothing was written: 1 record keys occur more than once in the DataFrame, the first is id = 2, "
+         ("nothing was written: 1 record key occurs more than once in the DataFrame, the first is id = 2, "
          "and operation 'bulk_insert' would store each row; drop the duplicates, use operation 'upsert', "
          "or set hoodie.datasource.insert.dup.policy to drop or none")),
     ]  # fmt: skip

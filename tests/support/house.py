@@ -97,25 +97,25 @@ query.hybrid                vectors  arguments errors index.calibration kernels 
                                      read.parquet
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.grouped query.grouping
                                      read read.predicate schema table
-query.opened                vectors  arguments errors index kernels.metrics options query query.files query.grouped
-                                     query.grouping query.lance read read.logs read.parquet read.predicate shown storage
-                                     table
+query.opened                vectors  arguments errors events index kernels.metrics options query query.files
+                                     query.grouped query.grouping query.lance read read.logs read.parquet read.predicate
+                                     shown storage table
 query.changes               vectors  errors query.opened read table
 query.replays               vectors  errors index kernels.metrics query query.grouped query.grouping query.opened
                                      query.receipts shown storage table
 replays                     vectors  arguments errors options query query.receipts query.replays spark.search table
                                      table_services
-spark.search                vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
-                                     query.files query.grouped query.grouping query.join read read.predicate schema
-                                     spark spark.catalyst storage table
+spark.search                vectors  arguments errors events kernels kernels.metrics options query query.asking
+                                     query.changes query.files query.grouped query.grouping query.join read
+                                     read.predicate schema spark spark.catalyst storage table
 spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.hybrid
                                      read spark spark.catalyst spark.search
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
                                      query.grouping query.join query.lance read read.parquet read.predicate schema spark
                                      spark.catalyst spark.join.routes spark.search storage table
-spark.join.routes           vectors  executors index kernels.metrics options query query.asking query.files
-                                     query.grouped query.grouping query.join query.opened read read.predicate schema
-                                     spark.catalyst spark.join spark.search table
+spark.join.routes           vectors  errors events executors index kernels.metrics options query query.asking
+                                     query.files query.grouped query.grouping query.join query.opened read
+                                     read.predicate schema spark.catalyst spark.join spark.search table
 streaming                   vectors  arguments errors kernels kernels.metrics options query query.asking query.changes
                                      query.grouped query.grouping query.join query.opened read read.predicate spark
                                      spark.catalyst spark.search storage streaming.snapshots table
@@ -173,19 +173,20 @@ table_services.maintenance  both     arguments blobs errors events options shown
                                      table_services table_services.cleaning table_services.clustering
                                      table_services.compaction table_services.plans table_services.trash
                                      table_services.vector_index
-vectors                     both     arguments errors events progress query.opened read.logs schema shown spark.blobs
-                                     spark.catalyst spark.search storage table table_services table_services.retention
-                                     table_services.vector_index writing writing.rewriting
+vectors                     both     arguments errors events options progress query.opened read.logs schema shown
+                                     spark.blobs spark.catalyst spark.search storage table table_services
+                                     table_services.retention table_services.vector_index writing writing.rewriting
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
-integrations                both     arguments blobs.samples errors index kernels.metrics options query query.opened
-                                     read.predicate schema sessions storage table workers writing
+integrations                both     arguments blobs.samples errors events index kernels.metrics options query
+                                     query.opened read.predicate schema sessions storage table workers writing
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
 sessions                    both     arguments errors jars quiet spark.catalyst sql
-command                     both     blobs errors index.kinds jars kernels.metrics metrics options progress query
-                                     query.opened read schema spark.catalyst storage table table_services
+command                     both     blobs command.vectors errors index.kinds jars kernels.metrics metrics options
+                                     progress query query.opened read schema spark.catalyst storage table table_services
                                      table_services.cleaning table_services.clustering table_services.erasure
                                      table_services.maintenance table_services.plans version
+command.vectors             both     command errors
 __main__                    both     command
 """
 

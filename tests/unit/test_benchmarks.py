@@ -57,6 +57,15 @@ def test_what_comes_before_and_after_a_run_is_not_timed(common: ModuleType, monk
     assert common.in_turns({"a": way}, repeats=3) == {"a": [2.0, 2.0, 2.0]}
 
 
+def test_a_ratio_is_of_medians_and_its_range_of_parts_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    paired = module("benchmarks/paired.py", "benchmarks_paired")
+    base = [1.0, 1.0, 9.0, 2.0, 2.0, 2.0]
+    times = [2.0, 2.0, 2.0, 2.0, 8.0, 2.0]
+    assert vars(paired.ratio(times, base, parts=2)) == {"ratio": 1.5, "least": 1.0, "largest": 2.0, "of_least": 2.0}
+    assert vars(paired.ratio(base, base)) == {"ratio": 1.0, "least": 1.0, "largest": 1.0, "of_least": 1.0}
+
+
 def test_a_run_is_written_with_its_machine_and_a_small_one_elsewhere(
     common: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,7 +82,7 @@ def test_a_run_is_written_with_its_machine_and_a_small_one_elsewhere(
 
 
 def test_the_command_of_a_run_names_no_folder_of_one_machine(common: ModuleType) -> None:
-    words = ["--set", "digits", "--cache", "/a", "--files", "8", "--output", "/b", "--clean"]
+    words = ["--set", "digits", "--cache", "/a", "--files", "8", "--output", "/b", "--clean", "--against", "/c"]
     assert common._said(words) == ["--set", "digits", "--files", "8", "--clean"]
     assert common._said(["--clean"]) == ["--clean"]
 
@@ -223,6 +232,23 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "hybrid": (
         {"seconds": {"hybrid": {"ours": [0.1], "native, two searches and a join": [0.2]}}, "native_recall": 0.9},
         ["| ours | 100 (100–100) | 1.00 |", "| native, two searches and a join | 200 (200–200) | 0.90 |"],
+    ),
+    "paired": (
+        {
+            "machine": {**ABOUT["machine"], "load_before": 1.5},
+            "size": {"rows": 1000, "dimension": 8, "rounds": 6},
+            "ratios": {
+                "hv.open, exact": {"receipt made": {"ratio": 1.234, "least": 0.999, "largest": 2.0, "of_least": 1.1}}
+            },
+            "against": {
+                "commit": "abcdef0123456789",
+                "ratios": {"spark.sql, exact": {"ratio": 1.0, "least": 0.9, "largest": 1.1, "of_least": 1.0}},
+            },
+        },
+        [
+            "| hv.open, exact | receipt made, to plain | 1.23 (1.00–2.00) | 1.10 |",
+            "| spark.sql, exact | plain, to plain of commit abcdef0123 | 1.00 (0.90–1.10) | 1.00 |",
+        ],
     ),
     "grouped": (
         {

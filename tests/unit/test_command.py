@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import click
 import pytest
+from pyspark import cloudpickle
 
 import hudi_vector as hv
 from hudi_vector import __main__ as program
@@ -22,6 +24,8 @@ from hudi_vector.command import main as commands
 from hudi_vector.command.main import main
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.services import FORMER
+from hudi_vector.command.vectors.functions import function_named
+from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.query.tuning import MODES
 
 ROOT = Path(hv.__file__).parents[1]
@@ -71,6 +75,10 @@ WRONG = [
     (["search", "--file", "x.parquet", "--query", "1"], "name the vector column with --column"),
     (["search", "t", "--lance", "u", "--column", "emb"], "give one of a table, --file, --delta and --lance"),
     (["search", "t", "--column", "emb", "-k", "ten"], "-k: 'ten' is not a valid integer"),
+    (["vectors", "add-column", "t", "--column", "new"], "give --vector; see 'hudi-vector vectors add-column --help'"),
+    (["vectors", "find", "/no/such", "--column", "emb"], "there is no Hudi table at '/no/such'"),
+    (["vectors", "backfill", "t", "--column", "new", "--source", "a"], "give --function"),
+    (["vectors", "drop-column", "t", "--column", "old", "--dry-run"], "no option '--dry-run'"),
     (["services", "erase", "--key", "k"], "give one table"),
     (["services", "erase", "t", "--key", "k", "--grace", "1h"], "no option '--grace'"),
     (["services", "erase", "/t", "--keys-file", "/no/such"], "the keys in '/no/such' cannot be read"),
@@ -116,7 +124,7 @@ def test_wrong_use_is_one_sentence(arguments: list[str], sentence: str, capsys: 
     assert sentence in err
 
 
-@pytest.mark.parametrize("arguments", [[], ["index"], ["blobs"], ["services"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [[], ["index"], ["vectors"], ["blobs"], ["services"]], ids=" ".join)
 def test_a_group_alone_shows_its_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -144,6 +152,39 @@ def test_help_fits_80_columns(
     assert err == ""
     assert max(map(len, out.splitlines())) <= 80
     assert "..." not in out.partition("Commands:")[2], "no command's summary is cut off"
+
+
+MODELS = """
+import math
+from os.path import join
+
+def embed(rows):
+    return math.sqrt(4)
+
+SQL = "SELECT"
+"""
+
+
+def test_a_function_is_named_by_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own_models.py").write_text(MODELS)
+    (tmp_path / "broken_models.py").write_text("raise SystemExit('no key is set')")
+    embed = function_named("own_models:embed")
+    assert embed(None) == 2
+    # Workers get the code of a module of this directory, and the name alone of one that is installed.
+    assert b"sqrt" in cloudpickle.dumps(embed)
+    assert len(cloudpickle.dumps(function_named("json:dumps"))) < 60
+    for text, sentence in {
+        "embed": "--function 'embed' is not MODULE:NAME; name a function, such as models:embed",
+        ":embed": "is not MODULE:NAME",
+        "no_models:embed": "the module 'no_models' of --function cannot be imported: No module named 'no_models'; name one",
+        "broken_models:embed": "the module 'broken_models' of --function cannot be imported: no key is set; name one",
+        "own_models:embd": "the module 'own_models' has no function 'embd'; did you mean 'embed'?",
+        "own_models:SQL": "the module 'own_models' has no function 'SQL'; name one of its functions",
+    }.items():
+        with pytest.raises(InvalidArgumentError, match=re.escape(sentence)):
+            function_named(text)
 
 
 def test_former_names_work_and_are_not_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,6 +148,24 @@ def test_indexes_are_made_and_measured_without_spark(vectors: Path, tmp_path: Pa
         hv.index.create(None, str(vectors), "price")
 
 
+def test_vectors_are_found_and_columns_compared_without_spark(vectors: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text("[1, 0, 0, 0]")
+    np.save(tmp_path / "two.npy", np.eye(2, 4))
+    (tmp_path / "labels.json").write_text('[["no such key"], []]')
+    compare = ["vectors", "compare", str(vectors), "--old", "emb", "--new", "emb", "-k", "3", "--metric", "l2"]
+    found, one, two = ran(
+        tmp_path,
+        ["vectors", "find", str(vectors), "--column", "emb"],
+        [*compare, "--old-queries", "one.json", "--new-queries", "one.json"],
+        [*compare, "--old-queries", "two.npy", "--new-queries", "two.npy", "--labels", "labels.json"],
+    )
+    files = {str(file.relative_to(vectors)): file.stat().st_size for file in vectors.glob("a/*.parquet")}
+    assert (found[0], {row["path"]: row["bytes"] for row in found[1]}) == (0, files)
+    assert (one[0], [row["overlap"] for row in one[1]]) == (0, [1.0])
+    assert (two[0], [(row["overlap"], row["new_recall"]) for row in two[1]]) == (0, [(1.0, 0.0), (1.0, None)])
+    assert hv.vectors.find_vectors(Settings(), vectors, "no_such_column") == []
+
+
 def test_a_damaged_index_is_found_without_spark(vectors: Path, tmp_path: Path) -> None:
     (segment,) = vectors.glob(".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments/*")
     segment.write_bytes(segment.read_bytes()[:-9])
@@ -445,7 +463,7 @@ def test_plain_columns_are_shown_and_plans_need_no_query(vectors: Path, capsys: 
     assert out.splitlines()[0].split() == ["id", "name", "price", "grp", "_distance"]
     assert err.startswith("hudi-vector: 2 rows by cosine at instant ")
     assert main(["search", *column, "--query", "1,0,0,0", "--group-by", "name"]) == 0
-    assert capsys.readouterr().err.startswith("hudi-vector: 1 rows of 1 groups by cosine at instant ")
+    assert capsys.readouterr().err.startswith("hudi-vector: 1 row of 1 group by cosine at instant ")
     assert main(["search", *column, "--query", "1,0,0,0", "--per-group", "2"]) == 2
     assert "per_group needs group_by" in capsys.readouterr().err
     assert main(["search", *column, "--query", "1,0,0,0", "--quiet"]) == 0

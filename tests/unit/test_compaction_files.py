@@ -76,7 +76,7 @@ def test_the_lines_of_a_result():
     assert not dry.is_well
     assert list(dry.lines()) == [
         "the run would be refused: why",
-        "1 containers would become about 1, 3 bytes copied, 1 kept",
+        "1 container would become about 1, 3 bytes copied, 1 kept",
         "plan: p",
     ]
     done = replace(
@@ -86,7 +86,7 @@ def test_the_lines_of_a_result():
     assert list(done.lines()) == [
         "look at this: odd",
         "note: new",
-        "1 containers became 1, 3 bytes copied, 2 references rewritten by 1 commits, 1 kept",
+        "1 container became 1, 3 bytes copied, 2 references rewritten by 1 commit, 1 kept",
         "10 bytes can go when older snapshots are gone",
         "4 bytes of equal blobs were not stored again",
         "5 rows that other writers changed meanwhile were restored",

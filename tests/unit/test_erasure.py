@@ -179,7 +179,7 @@ def test_inline_bytes_and_files_of_others(table: BlobTable, form: str, tmp_path:
     assert list(held(found)) == [file.name]
     assert {row["kind"] for row in found.rows()} == {"external", "base file" if form == "base" else "log file"}
     assert asked(table, "111").is_well, "a key that no row has ever had"
-    assert [line[:21] for line in found.lines()] == ["1 files hold bytes of", f"record: file://{table.path}"[:21]]
+    assert [line[:21] for line in found.lines()] == ["1 file holds bytes of", f"record: file://{table.path}"[:21]]
 
 
 def test_what_nobody_refers_to_at_first_may_be_anybodys(table: BlobTable) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
 import re
 from pathlib import Path
 
@@ -101,3 +103,40 @@ def test_extras_that_messages_name_are_there() -> None:
         named |= {(name, file.name) for name in re.findall(r'MissingDependencyError\.of\("[\w-]+", "(\w+)"', text)}
     assert named
     assert {(name, file) for name, file in named if name not in extras} == set()
+
+
+THINGS = (
+    "rows|keys|queries|files|vectors|elements|commits|columns|groups|values|indexes|containers|segments|blobs|requests"
+)
+NEVER_ONE = {
+    "blobs/uploads/side_tables.py",  # of a damaged file, which would become too large
+    "command/cells.py",  # of a list that is cut off
+    "command/search.py",  # of a batch
+    "index/kinds/segment.py",  # of a damaged file
+    "query/grouping/arguments.py",  # where it is not 1
+    "shown.py",  # of what is cut off
+    "spark/hybrid/batch.py",  # "dense vectors": a text
+    "streaming/asking.py",  # where it is not 1
+    "table/deleted_rows.py",  # of two numbers that differ
+    "writing/request.py",  # the most that Hudi allows
+}
+
+
+def test_a_number_goes_with_the_noun_that_it_counts() -> None:
+    package = Path(errors.__file__).parent
+    wrong = set()
+    for path in package.rglob("*.py"):
+        for text in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for number, noun in itertools.pairwise(text.values if isinstance(text, ast.JoinedStr) else ()):
+                is_constant = isinstance(number, ast.FormattedValue) and ast.unparse(number.value).isupper()
+                if isinstance(noun, ast.Constant) and isinstance(number, ast.FormattedValue) and not is_constant:
+                    counts = (
+                        re.match(rf" ((data|base|record|search|query|inline|whole|file) )?({THINGS})\b", noun.value)
+                        and not number.format_spec
+                    )
+                    if counts and "number_of" not in ast.unparse(number.value):
+                        wrong.add(path.relative_to(package).as_posix())
+    assert wrong == NEVER_ONE, "write number_of(count, 'row') in place of {count} rows"
+    assert [errors.number_of(2, noun) for noun in ("key", "query", "index", "batch")] == [
+        "2 keys", "2 queries", "2 indexes", "2 batches",
+    ]  # fmt: skip

@@ -112,7 +112,7 @@ def test_groups_are_numbers_too(opened: VectorTable) -> None:
     one = opened.search(QUERIES[1], 10, metric="l2", group_by="price", filter="price > 1")
     assert one.report.why_fewer == "only 1 group passed the filter"
     assert not one.report.reached_k
-    assert "1 rows of 1 groups for 1 query" in str(one.report)
+    assert "1 row of 1 group for 1 query" in str(one.report)
 
 
 def test_an_earlier_instant_has_its_own_groups(tmp_path: Path) -> None:

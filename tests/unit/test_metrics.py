@@ -20,6 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus_text
 from support import servers
 from support.blob_states import DAY, BlobTable, blob, write_id
+from support.loaded import module
 from support.rights import without_root
 from support.written_table import WrittenTable, rows_of
 
@@ -27,6 +28,7 @@ import hudi_vector as hv
 from hudi_vector import events
 from hudi_vector.command.main import main
 from hudi_vector.errors import (
+    DataFileError,
     InvalidArgumentError,
     InvalidTypeError,
     MissingDependencyError,
@@ -155,6 +157,43 @@ def test_searches_are_counted_as_their_reports_say(table: WrittenTable, off: Non
         assert value(found, "search_slices_total", **here, access=access) == count
 
 
+def test_failed_searches_are_counted_by_the_class_of_their_error(table: WrittenTable, off: None) -> None:
+    file = str(next(table.path.glob("a/*.parquet")))
+    with hv.metrics.serve(0) as server:
+        with hv.open(table.path, column="emb") as t, hv.open(files=[file], column="emb") as files:
+            for filter_ in (f"nmae = '{SECRET}'", "price <"):
+                with pytest.raises(InvalidArgumentError):
+                    t.search(QUERY, k=5, filter=filter_)
+            with pytest.raises(InvalidArgumentError, match="has 2 elements"):
+                files.search([0.1, 0.2], k=5)
+            for gone in table.path.glob("a/*.parquet"):
+                gone.rename(gone.with_suffix(".gone"))
+            for ask in (lambda: t.search(QUERY, k=5, mode="exact"), lambda: t.search_batch([QUERY], k=5, metric="l2")):
+                with pytest.raises(DataFileError):
+                    ask()
+            for gone in table.path.glob("a/*.gone"):
+                gone.rename(gone.with_suffix(".parquet"))
+            t.search(QUERY, k=5, mode="exact")
+        found = scraped(server)
+        text = urllib.request.urlopen(server.url).read().decode()
+    here = {"table": uri(table.path), "execution": "local"}
+    counts = {
+        (label["table"], label["execution"], label["access"], label["error"]): count
+        for (name, labels), count in found.items()
+        if name == "hudi_vector_search_failures_total" and (label := dict(labels))
+    }
+    assert counts == {
+        (uri(table.path), "local", "unknown", "UnknownColumnError"): 1,
+        (uri(table.path), "local", "unknown", "InvalidFilterError"): 1,
+        ("other", "local", "unknown", "DimensionMismatchError"): 1,
+        (uri(table.path), "local", "parquet", "DataFileError"): 1,
+        (uri(table.path), "local", "index+parquet", "DataFileError"): 1,
+    }
+    assert summed(found, "searches_total", **here) == 1
+    assert SECRET not in text
+    assert "nmae" not in text
+
+
 def test_indexes_are_described_as_by_describe(table: WrittenTable, off: None) -> None:
     measured = hv.index.recall(None, table.path, "emb", k=5, sample=20)
     (described,) = hv.index.describe(None, table.path)
@@ -232,10 +271,14 @@ def test_a_table_on_an_object_store_is_asked_for_no_more_than_it_has_to_be(table
     assert "secret" not in str(found)
 
 
-def test_a_table_that_is_gone_keeps_no_other_from_view(table: WrittenTable, photos: BlobTable, off: None) -> None:
+def test_a_table_that_is_gone_keeps_no_other_from_view(
+    table: WrittenTable, photos: BlobTable, off: None, caplog: pytest.LogCaptureFixture
+) -> None:
     with hv.metrics.serve(0, tables=[table.path, photos.path], every=0) as server:
         shutil.rmtree(photos.path)
+        scraped(server)
         found = scraped(server)
+    assert [f"'{uri(photos.path)}' cannot be read for metrics: " in text for text in caplog.messages] == [True]
     assert value(found, "table_readable", table=uri(photos.path)) == 0
     assert value(found, "table_base_files", table=uri(photos.path)) is None
     assert value(found, "table_readable", table=uri(table.path)) == 1
@@ -482,10 +525,32 @@ def test_the_dashboard_shows_metrics_that_there_are() -> None:
     for panel in shown:
         for target in panel["targets"]:
             names = re.findall(r"hudi_vector_\w+", target["expr"])
-            labels = {label for name in names for label in DEFINITIONS[re.sub(r"_bucket$", "", name)].labels}
-            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels, panel["title"]
+            labels = {label for name in names for label in DEFINITIONS[re.sub(r"_bucket$", "", name)].labels} | {"le"}
+            grouped = [each.split(", ") for each in re.findall(r"\bby \(([^)]*)\)", target["expr"])]
+            chosen = set(re.findall(r"[{,](\w+)[!=]=?", target["expr"]))
+            assert {label for each in grouped for label in each} | chosen <= labels, panel["title"]
+            kept = set.union(*map(set, grouped)) if grouped else labels
+            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept, panel["title"]
+    places = [
+        (x, y)
+        for grid in (panel["gridPos"] for panel in dashboard["panels"])
+        for x in range(grid["x"], grid["x"] + grid["w"])
+        for y in range(grid["y"], grid["y"] + grid["h"])
+    ]
+    assert len(set(places)) == len(places), "panels overlap"
+    assert max(x for x, _ in places) == 23
     for name in re.findall(r"hudi_vector_\w+[a-z]\b", PAGE.read_text("utf-8")):
         assert name in DEFINITIONS, name
+
+
+def test_the_picture_of_the_dashboard_is_of_the_present_one_and_knows_its_units() -> None:
+    picture = module("docs/dashboard_picture.py", "dashboard_picture")
+    assert picture.is_present(), "run `make dashboard`"
+    assert {panel.unit for panel in picture.panels() if panel.targets} <= set(picture._SCALES)
+    shown = {"s": "1.5 ms", "percentunit": "0.15%", "bytes": "0.0015 B", "short": "0.0015"}
+    assert {unit: picture.as_text(0.0015, unit) for unit in shown} == shown
+    assert [picture.as_text(value, "bytes") for value in (0, 999, 3 << 19)] == ["0", "999 B", "1.5 MiB"]
+    assert picture.filled('rate(x{table=~"$table"}[$__rate_interval])') == 'rate(x{table=~".*"}[10s])'
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York", "+05:30"])

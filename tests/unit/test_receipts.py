@@ -561,7 +561,7 @@ def test_the_command_compares(table: WrittenTable, rows: list[Row], tmp_path: Pa
     other.write_text(json.dumps(document))
     code, out, err = said("replay", other, "--format", "json")
     assert (code, json.loads(out)["change"], json.loads(out)["was_distance"]) == (1, "distance", 0.125)
-    assert err.startswith("hudi-vector: differs: 1 differences from 4 rows")
+    assert err.startswith("hudi-vector: differs: 1 difference from 4 rows")
 
 
 def test_the_command_says_what_is_wrong(table: WrittenTable, rows: list[Row], tmp_path: Path, said: Any) -> None:

@@ -79,7 +79,7 @@ def test_query_rows_that_gave_nothing_are_said() -> None:
         ({}, {"rows": 9, "nulls": 7}, "7 rows have no vector"),
         ({}, {"rows": 9, "nulls": 3, "invalid": 4}, "3 rows have no vector, 4 rows have an invalid one"),
         ({"max_distance": 0.5}, {"rows": 9}, "the others lie beyond max_distance = 0.5"),
-        ({"max_distance": 0.5}, {"rows": 1}, "the table holds 1 rows"),
+        ({"max_distance": 0.5}, {"rows": 1}, "the table holds 1 row"),
     ],
 )
 def test_why_there_are_fewer(changes: dict[str, Any], counts: dict[str, int], wanted: str) -> None:

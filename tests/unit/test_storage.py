@@ -135,8 +135,9 @@ def test_local_files_are_listed_and_read(tmp_path: Path) -> None:
     assert storage.list_files(f"{uri}/absent") == storage.list_folders(f"{uri}/absent") == []
     with pytest.raises(FileNotFoundError):
         storage.read(f"{uri}/z")
-    with pytest.raises(DataFileError, match="cannot be opened"):
+    with pytest.raises(DataFileError) as gone:
         storage.open(f"{uri}/z")
+    assert str(gone.value) == f"the data file '{uri}/z' cannot be opened: it is gone"
 
 
 def test_an_unknown_scheme_is_refused_in_one_sentence() -> None:

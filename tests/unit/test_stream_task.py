@@ -160,7 +160,7 @@ def test_a_vector_of_another_length_is_named_by_its_row(table):
     with pytest.raises(DimensionMismatchError) as refused:
         answered(stream_search(table), [*events([1]), {"number": 2, "v": [1.0], "least": 7.5}], now(table))
     assert str(refused.value) == (
-        "the query vector of the row with number = 2, least = 7.5, at = None has 1 elements, and column 'emb' of 'written' "
+        "the query vector of the row with number = 2, least = 7.5, at = None has 1 element, and column 'emb' of 'written' "
         "has 4; give 4"
     )
 

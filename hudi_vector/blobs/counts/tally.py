@@ -19,7 +19,7 @@ from hudi_vector.blobs.counts.cover import covered_bytes
 from hudi_vector.blobs.counts.presence import DIRECTORY, GONE, TOO_SHORT, file_sizes, presence
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.stored_blobs import TO_THE_END, Ints, StoredBlobs
-from hudi_vector.errors import InvalidBlobError
+from hudi_vector.errors import InvalidBlobError, number_of
 
 __all__ = [
     "EXTERNAL",
@@ -72,7 +72,7 @@ def count_blobs(column: str, partition: pa.Array, blobs: StoredBlobs) -> pa.Tabl
     if blobs.contradicts.any():
         raise InvalidBlobError(
             f"column '{column}' holds blobs that contradict themselves, {int(blobs.contradicts.sum())} among "
-            f"{len(blobs)} rows, which cannot be counted; hudi_vector.blobs.verify lists them"
+            f"{number_of(len(blobs), 'row')}, which cannot be counted; hudi_vector.blobs.verify lists them"
         )
     outside = pa.array(blobs.outside)
     rows = pa.table(

@@ -18,7 +18,7 @@ from hudi_vector.blobs.reading.transfer import Failure, transfer
 from hudi_vector.blobs.reading.wanted import Ints, Part, Wanted, wanted_of
 from hudi_vector.blobs.struct import BlobColumns, Flags
 from hudi_vector.blobs.uploads.kept_checksums import KeptChecksums, kept_checksums
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, number_of
 from hudi_vector.storage import StorageOptions, path_text
 from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads, sparing_gap
 
@@ -172,7 +172,8 @@ class BlobFetcher:
         total = int(ends[-1])
         if total > MAX_VALUE_BYTES:
             raise InvalidArgumentError(
-                f"{len(wanted)} blobs have {total} bytes together, and one array holds at most {MAX_VALUE_BYTES}; "
+                f"{number_of(len(wanted), 'blob has', 'blobs have')} {total} bytes together, and one array holds at "
+                f"most {MAX_VALUE_BYTES}; "
                 "read fewer at a time"
             )
         values = pa.allocate_buffer(total)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_vector.blobs.struct import BLOB_TYPE, OUT_OF_LINE, REFERENCE_TYPE
-from hudi_vector.errors import InvalidBlobError
+from hudi_vector.errors import InvalidBlobError, number_of
 
 __all__ = ["blob_rows"]
 
@@ -55,7 +55,7 @@ def _struct(value: Any) -> dict[str, Any] | None:
 
 def _of_place(place: tuple[Any, ...]) -> dict[str, Any]:
     if len(place) != 3:
-        raise InvalidBlobError(f"a tuple of {len(place)} values is no blob; {_FORMS}")
+        raise InvalidBlobError(f"a tuple of {number_of(len(place), 'value')} is no blob; {_FORMS}")
     return {"type": OUT_OF_LINE, "data": None, "reference": _reference(*place, False)}
 
 

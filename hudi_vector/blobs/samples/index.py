@@ -21,7 +21,7 @@ from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.lazy import LazyColumns, fetch_lazy, lazy_sizes
 from hudi_vector.blobs.reading.pieces import cut
 from hudi_vector.blobs.samples.scan import SampleScan, carried
-from hudi_vector.errors import BlobReadError, DataFileError, InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import BlobReadError, DataFileError, InvalidArgumentError, InvalidTypeError, number_of
 from hudi_vector.read.conform import vector_type
 from hudi_vector.schema import VectorType
 from hudi_vector.table.model import Snapshot
@@ -151,7 +151,8 @@ class SampleIndex:
         wrong = numbers[(numbers < 0) | (numbers >= self.rows)]
         if wrong.size:
             raise InvalidArgumentError(
-                f"there is no row {int(wrong[0])}: the dataset of '{self.table}' has {self.rows} rows, counted from 0"
+                f"there is no row {int(wrong[0])}: the dataset of '{self.table}' has {number_of(self.rows, 'row')}, "
+                "counted from 0"
             )
         return pa.array(numbers.astype(np.int64))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 from hudi_vector.index.kinds.candidates import View
 from hudi_vector.index.manifest import Setting
 from hudi_vector.kernels.topk import Ints
@@ -42,7 +42,8 @@ def calibrate(
     """
     if segments.shape != (len(queries), k) or positions.shape != segments.shape:
         raise InvalidArgumentError(
-            f"true rows of shapes {segments.shape} and {positions.shape} were given for {len(queries)} queries; "
+            f"true rows of shapes {segments.shape} and {positions.shape} were given for "
+            f"{number_of(len(queries), 'query')}; "
             f"both must be ({len(queries)}, {k})"
         )
     known = positions >= 0

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 from hudi_vector.index.kinds.model import Floats64, IndexModel
 from hudi_vector.index.kinds.probe import Found
 from hudi_vector.index.kinds.segment import FileFingerprint
@@ -142,7 +142,9 @@ def fitting(queries: npt.NDArray[Any], model: IndexModel) -> Floats64:
     """
     rows: Floats64 = np.atleast_2d(np.asarray(queries, np.float64))
     if rows.shape[1] != model.dimension:
-        raise InvalidArgumentError(f"queries have {rows.shape[1]} elements and the index is of {model.dimension}")
+        raise InvalidArgumentError(
+            f"queries have {number_of(rows.shape[1], 'element')} and the index is of {model.dimension}"
+        )
     return rows
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 from hudi_vector.index.kinds.faiss_library import library
 from hudi_vector.kernels import product, rabitq
 from hudi_vector.kernels.metrics import INDEXED, metric_named
@@ -86,7 +86,8 @@ def check_choices(kind: str, dimension: int, **given: int | None) -> None:
         )
     if parts is not None and (parts < 1 or dimension % parts):
         raise InvalidArgumentError(
-            f"num_sub_vectors is {parts}, and vectors of {dimension} elements are cut into equal parts; give a number "
+            f"num_sub_vectors is {parts}, and vectors of {number_of(dimension, 'element')} are cut into equal parts; "
+            "give a number "
             f"that divides {dimension}, such as {product.usual_parts(dimension, bits or 8)}"
         )
     if chosen.trained_by_faiss:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 from hudi_vector.index.kinds.faiss_library import train_codebook
 from hudi_vector.index.kinds.kinds import KINDS, check_choices, indexed_metric, kind_named
 from hudi_vector.kernels import kmeans, product, quantise, rabitq
@@ -237,7 +237,7 @@ def read_model(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
         and (parts > 0 and dimension % parts == 0 if has_parts else parts == 0)
     )
     if not fits or len(named["codebook"]) != (dimension << bits if has_parts else 0):
-        raise ValueError(f"its arrays are not those of the kind {kind!r} with {dimension} elements")
+        raise ValueError(f"its arrays are not those of the kind {kind!r} with {number_of(dimension, 'element')}")
     centroids, codebook = named["centroids"].reshape(-1, dimension), named["codebook"]
     codebook = codebook.reshape(parts, 1 << bits, -1) if has_parts else codebook.reshape(0, 0, 0)
     identity = str(header["model_id"]), kind, header["metric"], dimension, header["element"]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hudi_vector.errors import DimensionMismatchError
+from hudi_vector.errors import DimensionMismatchError, number_of
 from hudi_vector.index.kinds.faiss_library import encode
 from hudi_vector.index.kinds.model import Floats32, Floats64, IndexModel
 from hudi_vector.index.side_arrays import Arrays
@@ -218,7 +218,7 @@ def require_dimension(model: IndexModel, file: FileFingerprint, block: VectorBlo
     """Raise DimensionMismatchError, naming the base file, if vectors have another dimension than the model."""
     if block.values.shape[1] != model.dimension:
         raise DimensionMismatchError(
-            f"'{file.path}' holds vectors of {block.values.shape[1]} elements and the index is of "
+            f"'{file.path}' holds vectors of {number_of(block.values.shape[1], 'element')} and the index is of "
             f"{model.dimension}; build the index again"
         )
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_vector.errors import DimensionMismatchError
+from hudi_vector.errors import DimensionMismatchError, number_of
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.sparse import SparseVector
 from hudi_vector.kernels.topk import Ints
@@ -147,9 +147,10 @@ def query_vectors(rows: pa.Table, column: VectorColumn, label: str, dimension: i
     expected = dimension or (int(lengths[0]) if len(lengths) else 0)
     wrong = lengths[lengths != expected]
     if len(wrong):
+        has = f"row of '{label}' has", f"rows of '{label}' have"
         raise DimensionMismatchError(
-            f"{len(wrong)} rows of '{label}' have query vectors of other lengths (such as "
-            f"{int(wrong[0])}) than {expected}; give vectors of one length, that of the searched column"
+            f"{number_of(len(wrong), *has)} query vectors of other lengths (such as {int(wrong[0])}) than {expected}; "
+            "give vectors of one length, that of the searched column"
         )
     sized = replace(column, dimension=expected, is_vector=False)
     block = block_of(chunk, sized, np.arange(len(chunk), dtype=np.int64), ScanCounts())

@@ -20,6 +20,7 @@ from hudi_vector.errors import (
     MissingDependencyError,
     UnsupportedTableError,
     first_line,
+    number_of,
 )
 from hudi_vector.read.conform import conform
 from hudi_vector.read.parquet.data_file import reading
@@ -84,7 +85,11 @@ class PlainFiles:
         self._files = sorted({normalise(file) for file in listed})
         self._column = column
         self._constants = constants
-        name = self._files[0] if len(self._files) == 1 else f"{len(self._files)} files, {self._files[0]} the first"
+        name = (
+            self._files[0]
+            if len(self._files) == 1
+            else f"{number_of(len(self._files), 'file')}, {self._files[0]} the first"
+        )
         self.source = Source(self._files[0], name, options)
 
     def snapshot(self, as_of: AsOf | None = None) -> Snapshot:

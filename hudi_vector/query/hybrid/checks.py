@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hudi_vector.arguments import as_text, as_vector
-from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
+from hudi_vector.errors import (
+    DimensionMismatchError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    InvalidVectorError,
+    number_of,
+)
 from hudi_vector.kernels.metrics import Floats, metric_named
 from hudi_vector.kernels.sparse import SparseVector
 from hudi_vector.read.several import SearchColumn
@@ -77,7 +83,8 @@ def as_weights(value: Any, columns: int, fusion: str) -> tuple[float, ...]:
     numbers = [_number(weight) for weight in value]
     if len(numbers) != columns:
         raise InvalidArgumentError(
-            f"{len(numbers)} weights were given for {columns} search columns; give one for each, or none for 1 each"
+            f"{number_of(len(numbers), 'weight was', 'weights were')} given for "
+            f"{number_of(columns, 'search column')}; give one for each, or none for 1 each"
         )
     if not any(numbers):
         raise InvalidArgumentError("all weights are 0; give at least one column another weight")
@@ -109,7 +116,8 @@ def as_metrics(value: Any, columns: int) -> tuple[str, ...]:
         raise InvalidTypeError(f"metrics must be a metric's name or a list of names, not {value!r}")
     if len(value) != columns:
         raise InvalidArgumentError(
-            f"{len(value)} metrics were given for {columns} search columns; give one for each, or one for all"
+            f"{number_of(len(value), 'metric was', 'metrics were')} given for {number_of(columns, 'search column')}; "
+            "give one for each, or one for all"
         )
     return tuple(metric_named(name) for name in value)
 
@@ -174,7 +182,9 @@ def as_sparse(value: Any, texts: bool = False) -> SparseVector:
         )
     indices, numbers = parts
     if len(indices) != len(numbers):
-        raise InvalidVectorError(f"the query vector has {len(indices)} indices and {len(numbers)} values")
+        raise InvalidVectorError(
+            f"the query vector has {number_of(len(indices), 'index', 'indices')} and {number_of(len(numbers), 'value')}"
+        )
     index = _texts(indices) if texts else np.array([_index(entry) for entry in indices], np.int64)
     values = np.array([_value(entry) for entry in numbers], np.float64)
     if not np.isfinite(values).all():

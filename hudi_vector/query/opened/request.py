@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
+from hudi_vector.events import RunningSearch
 from hudi_vector.index.catalog import Index
 from hudi_vector.kernels.metrics import Floats, metric_named, require_comparable
 from hudi_vector.options import require_known
@@ -149,14 +150,18 @@ class Asked:
         plan = make_plan(snapshot, request, self.conf, indexes)
         return replace(plan, reason="without Spark") if plan.execution == "local" else plan
 
-    def find(self, snapshot: Snapshot, indexes: Sequence[Index] | None = None) -> Found:
-        """Plan and search on a snapshot, with the given indexes; None looks for indexes now.
+    def find(
+        self, snapshot: Snapshot, indexes: Sequence[Index] | None = None, running: RunningSearch | None = None
+    ) -> Found:
+        """Plan and search on a snapshot, with the given indexes; None looks for indexes now. `running` gets the plan.
 
         Raises UnsupportedTableError if only Spark can read a slice, and DimensionMismatchError if the queries have
         another length than all vectors.
         """
         begun = time.perf_counter()
         plan = self.plan(snapshot, indexes)
+        if running is not None:
+            running.planned(plan, "local")
         require_readable(plan)
         progress = Progress()
         progress.seconds["plan"] = time.perf_counter() - begun

@@ -19,7 +19,9 @@ from hudi_vector.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     UnsupportedTableError,
+    number_of,
 )
+from hudi_vector.events import failure_heard
 from hudi_vector.index.catalog import Index
 from hudi_vector.query.execute import open_slice
 from hudi_vector.query.explain import described, explained_by
@@ -129,7 +131,7 @@ class SearchHits(Shown):
             ...     len(list(t.search(q, k=5).lines()))
             1
         """
-        yield f"{len(self)} {'row' if len(self) == 1 else 'rows'} of '{self.plan.snapshot.source.name}'"
+        yield f"{number_of(len(self), 'row')} of '{self.plan.snapshot.source.name}'"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give the rows to other libraries of Arrow, as a PyCapsule."""
@@ -176,6 +178,7 @@ class VectorTable:
         self._zone = zone
         # None unless the rows are those of plain files or of a Delta table, where callers may name deleted rows.
         self._deleted = deleted
+        self._hudi_table = source.source if isinstance(source, NativeTable) else None
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         self._looked_for: Recent[str, bool] = Recent(8)
@@ -233,7 +236,7 @@ class VectorTable:
             yield "  closed"
             return
         snapshot = self._snapshot(self._as_of)
-        yield f"  {len(snapshot.file_slices)} file slices at instant {snapshot.instant or 'none'}"
+        yield f"  {number_of(len(snapshot.file_slices), 'file slice')} at instant {snapshot.instant or 'none'}"
         own = [field for field in snapshot.schema if not field.name.startswith("_hoodie_")]
         yield from (
             f"  {field.name}: {vector.descriptor if (vector := vector_type(field)) else field.type}" for field in own
@@ -655,13 +658,14 @@ class VectorTable:
                 snapshot = without_deleted(snapshot, gone)
             names = self._names(snapshot, wanted, tuning.grouping is not None)
             if len(vectors):
-                return hits_of(asked.find(snapshot, self._known_indexes(snapshot, tuning)), names, batch)
+                return hits_of(asked.find(snapshot, self._known_indexes(snapshot, tuning), running), names, batch)
             dimension = vector_column(snapshot, self._column, self.name, 1).dimension
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
-            return hits_of(none.find(snapshot, ()), names, batch)
+            return hits_of(none.find(snapshot, (), running), names, batch)
 
-        with counted(self._is_counted):
-            return self._snapshots().answer(asked.as_of, answer)
+        kept = self._snapshots()
+        with counted(self._is_counted), failure_heard(self._hudi_table, "local") as running:
+            return kept.answer(asked.as_of, answer)
 
     def _left_out(self, deleted: Any) -> list[Deleted]:
         """Return the rows that the caller declared deleted at opening and in this search; [] for Hudi and Lance tables.

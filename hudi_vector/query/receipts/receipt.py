@@ -15,7 +15,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from hudi_vector.arguments import as_vector
-from hudi_vector.errors import DataFileError, DimensionMismatchError, InvalidArgumentError, InvalidTypeError, kind_of
+from hudi_vector.errors import (
+    DataFileError,
+    DimensionMismatchError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    kind_of,
+    number_of,
+)
 from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.options import CACHE_MAX_BYTES
 from hudi_vector.shown import Shown
@@ -168,7 +175,9 @@ class Queries:
     def _given(self, given: Any) -> Floats:
         rows = list(given) if np.ndim(given) == 2 else [given]
         if len(rows) != self.count:
-            raise InvalidArgumentError(f"{len(rows)} vectors were given, and {_SHOWN} is of {self.count}")
+            raise InvalidArgumentError(
+                f"{number_of(len(rows), 'vector was', 'vectors were')} given, and {_SHOWN} is of {self.count}"
+            )
         try:
             return np.reshape([as_vector(row, self.dimension) for row in rows], (self.count, self.dimension))
         except DimensionMismatchError as problem:
@@ -306,7 +315,10 @@ class Receipt(Shown):
             2
         """
         asked, read = self.content.search, self.content.snapshot
-        found = f"{len(self.content.rows)} rows for {self.content.queries.count} queries, k = {asked.k}, {asked.metric}"
+        found = (
+            f"{number_of(len(self.content.rows), 'row')} for {number_of(self.content.queries.count, 'query')}, k = "
+            f"{asked.k}, {asked.metric}"
+        )
         yield f"{self.content.access.mode} search of {self.content.table} at instant {read.instant}: {found}"
         yield f"sha256 {self.sha256}"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.errors import DataFileError, InstantNotAvailableError
+from hudi_vector.errors import DataFileError, InstantNotAvailableError, number_of
 from hudi_vector.index.catalog import Index
 from hudi_vector.index.manifest import manifest_named, newest_manifest
 from hudi_vector.kernels.metrics import Floats
@@ -85,9 +85,12 @@ class Replayed(Shown):
         content = self.receipt.content
         at = f"at instant {content.snapshot.instant}"
         if self.same:
-            yield f"same: {len(content.rows)} rows {at}, with the same distances to the last bit"
+            yield f"same: {number_of(len(content.rows), 'row')} {at}, with the same distances to the last bit"
         else:
-            yield f"differs: {len(self.differences)} differences from {len(content.rows)} rows {at}"
+            yield (
+                f"differs: {number_of(len(self.differences), 'difference')} from "
+                f"{number_of(len(content.rows), 'row')} {at}"
+            )
         if self.why:
             yield self.why
 
@@ -228,6 +231,7 @@ def _lost(table: NativeTable, content: ReceiptContent, seen: Seen, plan: SearchP
             f"{begin}the file '{held.file}', which held a row of it, is gone, and no clean on the timeline names it"
         )
     return InstantNotAvailableError(
-        f"{begin}its {then.count} files had {then.bytes} bytes, and the {now.count} that are there have {now.bytes}; "
+        f"{begin}its {number_of(then.count, 'file')} had {then.bytes} bytes, and the {now.count} that are there have "
+        f"{now.bytes}; "
         "they were removed by a restore or by a clean that is archived, or were changed"
     )

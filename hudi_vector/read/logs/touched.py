@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudi_vector.errors import DataFileError
+from hudi_vector.errors import DataFileError, number_of
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.logs.base_rows import base_rows
@@ -103,7 +103,7 @@ def _touched(file_slice: FileSlice, options: StorageOptions, hashes: Callable[[]
     if found is None:
         return Touched(nothing, rows, "rows of the base file have no record key")
     if len(found) > _MOST_SHARE * rows:
-        return Touched(nothing, rows, f"log files touch {len(found)} of {rows} rows")
+        return Touched(nothing, rows, f"log files touch {len(found)} of {number_of(rows, 'row')}")
     return Touched(found, rows)
 
 

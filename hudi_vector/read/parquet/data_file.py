@@ -20,7 +20,7 @@ from hudi_vector.read.parquet.fetched import FetchedFile, Range
 from hudi_vector.read.parquet.kept_footer import KeptFooter, footer_kept_of, kept_footer
 from hudi_vector.read.parquet.thrift import list_of_structs
 from hudi_vector.read.parquet.values import ByteSource
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage, parallel, scheme_of
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage, parallel, scheme_of, why_unread
 
 __all__ = ["DataFile", "held_in_memory", "held_stream", "reading"]
 
@@ -253,5 +253,5 @@ def reading(uri: str) -> Iterator[None]:
     except HudiVectorError:
         raise
     except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RecursionError) as problem:
-        why = " ".join(str(problem).split()) or "it is shorter than its footer says"
+        why = why_unread(problem, uri) or "it is shorter than its footer says"
         raise DataFileError(f"the data file '{uri}' cannot be read: {why}") from problem

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from hudi_vector.blobs.reading.fetch import BlobFetcher, Part
 from hudi_vector.blobs.reading.places import PIECE_TYPE, placed_pieces
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
-from hudi_vector.errors import BlobReadError, InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import BlobReadError, InvalidArgumentError, InvalidTypeError, number_of
 from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
 from hudi_vector.spark.blobs.origin import argument_is_of_object_stores
@@ -243,7 +243,9 @@ def numbers_of(given: pd.Series) -> pa.Int64Array:
 
 def _counted(arguments: list[JavaObject], fewest: int, most: int, usage: str) -> list[JavaObject]:
     if not fewest <= len(arguments) <= most:
-        raise InvalidArgumentError(f"{len(arguments)} arguments were given; write {usage}")
+        raise InvalidArgumentError(
+            f"{number_of(len(arguments), 'argument was', 'arguments were')} given; write {usage}"
+        )
     return arguments
 
 

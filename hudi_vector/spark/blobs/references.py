@@ -18,7 +18,7 @@ from hudi_vector.blobs.reading.base_files import BaseFiles
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.lazy import LazyColumns, lazy_pieces
 from hudi_vector.blobs.reading.lazy_scan import LazyScan
-from hudi_vector.errors import UnknownColumnError, UnsupportedTableError
+from hudi_vector.errors import UnknownColumnError, UnsupportedTableError, number_of
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.spark.blobs.functions import COPIES, NO_NUMBER, bytes_column, numbers_of
 from hudi_vector.spark.blobs.table import BlobTable
@@ -174,7 +174,8 @@ def base_files(snapshot: Snapshot) -> list[FileInfo]:
     logged = sum(bool(entry.log_files) for entry in slices)
     if logged:
         raise UnsupportedTableError(
-            f"{logged} of the {len(slices)} file slices of '{name}' have log files, whose rows have no place in a base "
+            f"{logged} of the {number_of(len(slices), 'file slice')} of '{name}' have log files, whose rows have no "
+            "place in a base "
             "file: compact the table first, or use read_blobs"
         )
     reason = snapshot.needs_spark

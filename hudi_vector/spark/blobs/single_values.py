@@ -22,6 +22,7 @@ from hudi_vector.errors import (
     InvalidTypeError,
     UnknownColumnError,
     UnsupportedTableError,
+    number_of,
 )
 from hudi_vector.options import CACHE_MAX_BYTES, Settings
 from hudi_vector.storage import StorageOptions, normalise, path_text, scheme_of
@@ -198,7 +199,8 @@ def _texts(keys: Any, fields: Sequence[str], label: str) -> dict[Any, tuple[str,
         parts = _parts(key)
         if len(parts) != len(fields):
             raise InvalidArgumentError(
-                f"the key {key!r} has {len(parts)} parts, and '{label}' has the key fields {', '.join(fields)}; "
+                f"the key {key!r} has {number_of(len(parts), 'part')}, and '{label}' has the key fields "
+                f"{', '.join(fields)}; "
                 "give a tuple with a value for each"
             )
         texts[key] = tuple(_value_text(part, key) for part in parts)

@@ -120,6 +120,7 @@ public final class LazyTable implements SupportsRead, SupportsMetadataColumns {
     private StructType columns;
     private String execution;
     private InternalRow[] made;
+    private RuntimeException failed;
 
     LazyScan(LazyTable table) {
       this.table = table;
@@ -155,15 +156,27 @@ public final class LazyTable implements SupportsRead, SupportsMetadataColumns {
       }
     }
 
-    /** The rows, made once for each execution: adaptive execution plans the rest of a statement again. */
+    /**
+     * The rows, or the failure to make them, once for each execution: adaptive execution plans the rest of a statement
+     * again, and Spark plans a statement again to run it where it failed to explain its plan.
+     */
     public InternalRow[] rows() {
       String current = table.session.sparkContext().getLocalProperty("spark.sql.execution.id");
       if (isExplained(current)) {
         return new InternalRow[0];
       }
-      if (made == null || current == null || !current.equals(execution)) {
-        made = produced(current == null ? "" : current);
+      if (current == null || !current.equals(execution)) {
+        made = null;
+        failed = null;
+        try {
+          made = produced(current == null ? "" : current);
+        } catch (RuntimeException problem) {
+          failed = problem;
+        }
         execution = current;
+      }
+      if (failed != null) {
+        throw failed;
       }
       return made;
     }

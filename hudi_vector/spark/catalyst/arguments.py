@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError, number_of
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
 from hudi_vector.spark.catalyst.handles import active_handles
 from hudi_vector.spark.catalyst.printed import UNKNOWN, Expressions, Printed, printed_arguments
@@ -95,7 +95,8 @@ def bind(signature: Signature, arguments: Sequence[tuple[str | None, Argument]])
         else:
             if position >= len(signature.order):
                 raise InvalidArgumentError(
-                    f"{len(arguments)} arguments were given, at most {len(signature.order)} are allowed without a "
+                    f"{number_of(len(arguments), 'argument was', 'arguments were')} given, at most "
+                    f"{len(signature.order)} are allowed without a "
                     f"name: {_usage(signature)}"
                 )
             name = signature.order[position]

@@ -10,8 +10,9 @@ from hudi_vector import errors
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.workers import unfit_workers
 
-__all__ = ["from_worker", "in_few_words"]
+__all__ = ["from_worker", "in_few_words", "raised_in_worker"]
 
+_TRACE = "Traceback (most recent call last):\n"
 _RAISED = re.compile(r"(?:^|: )hudi_vector\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
@@ -40,3 +41,10 @@ def from_worker(problem: BaseException) -> HudiVectorError | None:
     name, text = found[-1]
     known = getattr(errors, name, None)
     return known(text) if isinstance(known, type) and issubclass(known, HudiVectorError) else None
+
+
+def raised_in_worker(problem: BaseException) -> str:
+    """Return the class and text of an exception that a user's function raised in a Python worker, "" without one."""
+    _, trace, frames = str(problem).partition(_TRACE)
+    lines = [line for line in frames.partition("\n\nJVM stacktrace")[0].splitlines() if line[:1].strip()]
+    return lines[-1] if trace and lines else ""

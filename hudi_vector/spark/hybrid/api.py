@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.arguments import known_arguments
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, kind_of, number_of
 from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.columns import IN_PYTHON
 from hudi_vector.spark.hybrid.batch import HybridQueries, hybrid_batch_plan
@@ -183,5 +183,8 @@ def as_probes(value: Any, columns: int) -> list[Any]:
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, (Sequence, np.ndarray)):
         raise InvalidTypeError(f"queries must be a list with a query for each search column, not {kind_of(value)}")
     if len(value) != columns:
-        raise InvalidArgumentError(f"{len(value)} queries were given for {columns} search columns; give one for each")
+        raise InvalidArgumentError(
+            f"{number_of(len(value), 'query was', 'queries were')} given for {number_of(columns, 'search column')}; "
+            "give one for each"
+        )
     return list(value)

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql.types import LongType, StructField
 
 from hudi_vector import options
-from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, number_of
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.asking.queries import AskedRows, QueryColumns
 from hudi_vector.query.distributed import find_unmergeable
@@ -51,7 +51,8 @@ class HybridQueries:
         given = as_search_columns(names, "query_columns")
         if len(given) != len(search.columns):
             raise InvalidArgumentError(
-                f"{len(given)} query columns were given for {len(search.columns)} search columns; give one for each"
+                f"{number_of(len(given), 'query column was', 'query columns were')} given for "
+                f"{number_of(len(search.columns), 'search column')}; give one for each"
             )
         columns = tuple(searched_column(target, name) for name in given)
         for asking, entry in zip(columns, search.columns, strict=True):
@@ -75,7 +76,8 @@ def _require_alike(asking: SearchColumn, searched: SearchColumn, label: str) -> 
     lengths = [column.dimension for column in (asking, searched) if isinstance(column, VectorColumn)]
     if all(lengths) and len(set(lengths)) > 1:
         raise DimensionMismatchError(
-            f"column '{asking.name}' of '{label}' has {lengths[0]} elements, the searched column '{searched.name}' has "
+            f"column '{asking.name}' of '{label}' has {number_of(lengths[0], 'element')}, the searched column "
+            f"'{searched.name}' has "
             f"{lengths[1]}; give {lengths[1]}"
         )
 

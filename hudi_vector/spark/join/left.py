@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from hudi_vector.errors import number_of
 from hudi_vector.query.join.parallel import partitions_wanted
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import quoted
@@ -58,4 +59,4 @@ class LeftSide:
         wanted = partitions_wanted(partitions, cores, int(str(plan.stats().sizeInBytes())))
         if wanted is None:
             return self.frame, "the left side's own partitions" + ("" if partitions is None else f", {partitions}")
-        return self.frame.repartition(wanted), f"{wanted} partitions of left rows, one for each core"
+        return self.frame.repartition(wanted), f"{number_of(wanted, 'partition')} of left rows, one for each core"

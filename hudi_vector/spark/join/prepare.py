@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector import options as settings
 from hudi_vector.arguments import as_distance, as_k, as_text
-from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, SessionError, number_of
 from hudi_vector.index.build import indexable_files
 from hudi_vector.kernels.metrics import metric_named, require_comparable
 from hudi_vector.query.files.deleted import checked_deleted
@@ -282,7 +282,7 @@ def _dimension(left: LeftSide, right: RightSource) -> int | None:
     own, other = right.column.dimension or None, left.column.dimension or None
     if own and other and own != other:
         raise DimensionMismatchError(
-            f"column '{left.column.name}' of '{left.label}' holds vectors of {other} elements, column "
+            f"column '{left.column.name}' of '{left.label}' holds vectors of {number_of(other, 'element')}, column "
             f"'{right.column.name}' of '{right.label}' of {own}; join columns of one length"
         )
     if own or other:

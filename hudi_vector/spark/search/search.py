@@ -16,6 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from hudi_vector import options
 from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
+from hudi_vector.events import RunningSearch, failure_heard
 from hudi_vector.query.answered import Answered
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.deadline import Deadline
@@ -171,13 +172,16 @@ class TableSearch:
         is searched. `unusable` is the number of query rows without a vector, for the report.
         """
         source = self.target.source
-        with counted(source is not None and source.is_counted):
-            return self._answer(wanted, conf, Progress(unusable_queries=unusable))
+        with counted(source is not None and source.is_counted), failure_heard(source) as running:
+            return self._answer(wanted, conf, Progress(unusable_queries=unusable), running)
 
-    def _answer(self, wanted: Wanted, conf: Mapping[str, str], progress: Progress) -> tuple[Winners, pa.Table]:
+    def _answer(
+        self, wanted: Wanted, conf: Mapping[str, str], progress: Progress, running: RunningSearch
+    ) -> tuple[Winners, pa.Table]:
         plan = self._planned(wanted, conf, progress)
         for attempt in range(_ATTEMPTS):
             try:
+                running.planned(plan, "spark" if plan is None else plan.execution)
                 return self._run(plan, wanted, conf, progress)
             except UnmergeableError as problem:
                 progress.counts = ScanCounts()

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
-from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError
+from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, number_of
 from hudi_vector.kernels.metrics import metric_named, require_comparable
 from hudi_vector.query.tuning import AS_SET, JoinOptions, Tuning, checked_tuning
 from hudi_vector.read.spec import VectorColumn
@@ -185,7 +185,7 @@ def checked_search(
     found = vector_column(target.schema, column, target.label, dimension) if isinstance(column, str) else column
     if found.is_vector and dimension is not None and dimension != found.dimension:
         raise DimensionMismatchError(
-            f"the query vectors have {dimension} elements, column '{found.name}' of '{target.label}' has "
+            f"the query vectors have {number_of(dimension, 'element')}, column '{found.name}' of '{target.label}' has "
             f"{found.dimension}; give {found.dimension}"
         )
     measured = metric_named("cosine" if metric is None else metric)

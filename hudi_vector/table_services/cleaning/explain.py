@@ -15,6 +15,7 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, is_write_id, write_of
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.uploads.manifest import COMMITTED, UPLOADS, Upload, list_uploads, read_uploads
+from hudi_vector.errors import number_of
 from hudi_vector.shown import Shown
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
@@ -126,7 +127,7 @@ class BlobExplanation(Shown):
         for file in self.referrers:
             held = f", held by savepoint {file.savepoint}" if file.savepoint else ""
             what = f"{file.kind} file of group {file.file_id}, instant {file.instant}{held}"
-            rows.append(_row(file.path, file.bytes, "refers", f"{what}: {file.references} references"))
+            rows.append(_row(file.path, file.bytes, "refers", f"{what}: {number_of(file.references, 'reference')}"))
         if self.upload is not None:
             ended = f" by instant {self.upload.instant}" if self.upload.state == COMMITTED else ""
             rows.append(_row(join(UPLOADS, self.upload.write_id), None, "wrote", f"{self.upload.state}{ended}"))
@@ -138,7 +139,7 @@ class BlobExplanation(Shown):
         yield from (f"note: {note}" for note in self.notes)
         yield f"{self.path} is {self.state}: {self.reason}"
         if self.bytes is not None:
-            yield f"{self.live_bytes} of {self.bytes} bytes are live, by {len(self.referrers)} data files"
+            yield f"{self.live_bytes} of {self.bytes} bytes are live, by {number_of(len(self.referrers), 'data file')}"
         if self.age_ms is not None:
             yield f"it is {self.age_ms // 1000} s old, and the grace is {self.grace_ms // 1000} s"
 
@@ -281,7 +282,7 @@ def _in_place(table: str, path: str) -> str:
 
 def _elsewhere(info: FileInfo | None, is_trashed: bool, files: dict[RetainedFile, int]) -> tuple[str, str]:
     """Return the state and the reason of a file that the mark did not judge."""
-    count = "1 data file refers" if len(files) == 1 else f"{len(files)} data files refer"
+    count = number_of(len(files), "data file refers", "data files refer")
     if info is not None:
         return OUTSIDE, f"it is outside {BLOB_AREA}, and nothing outside is ever deleted; {count} to it"
     danger = f"; {count} to it, so restore or relocate it" if files else ", and no data file refers to it"

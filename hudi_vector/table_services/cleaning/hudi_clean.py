@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hudi_vector.errors import InvalidArgumentError, RefusedError
+from hudi_vector.errors import InvalidArgumentError, RefusedError, number_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def clean_with_hudi(
     if done is None:
         return "Hudi's clean found nothing to remove"
     return (
-        f"Hudi's clean removed {done.getTotalFilesDeleted()} data files; the earliest commit it keeps is "
+        f"Hudi's clean removed {number_of(done.getTotalFilesDeleted(), 'data file')}; the earliest commit it keeps is "
         f"{done.getEarliestCommitToRetain()}"
     )
 

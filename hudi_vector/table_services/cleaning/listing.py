@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import known_arguments
+from hudi_vector.errors import number_of
 from hudi_vector.shown import Shown
 from hudi_vector.table_services.cleaning.table import ServiceTable
 from hudi_vector.table_services.marking.container_index import container_index
@@ -74,7 +75,7 @@ class BlobContainers(Shown):
     def lines(self) -> Iterator[str]:
         """Yield the totals as a few sentences for people."""
         yield from (f"more may be live: {doubt}" for doubt in self.doubts)
-        yield f"{self.live_bytes} of {self.bytes} bytes in {len(self.containers)} files are live"
+        yield f"{self.live_bytes} of {self.bytes} bytes in {number_of(len(self.containers), 'file')} are live"
 
 
 @known_arguments()

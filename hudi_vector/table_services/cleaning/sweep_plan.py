@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hudi_vector.errors import number_of
 from hudi_vector.table_services.guards import SweepLimits, too_much, why_not_ours
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
 from hudi_vector.table_services.result import CleanFile
@@ -65,7 +66,9 @@ def plan_sweep(
         else:
             going.append(file)
     going.sort(key=lambda file: (file.mtime_ms, file.path))
-    waits = f"it waits for the next run: hoodie.blob.clean.max.files allows {limits.max_files} files in one"
+    waits = (
+        f"it waits for the next run: hoodie.blob.clean.max.files allows {number_of(limits.max_files, 'file')} in one"
+    )
     kept += [CleanFile.of(file, waits) for file in going[limits.max_files :]]
     refusal = too_much((file.bytes for file in going), second.total_bytes, limits.max_share)
     return SweepPlan(tuple(going[: limits.max_files]), tuple(kept), tuple(gone), (), refusal)

@@ -33,7 +33,7 @@ from hudi_vector.blobs.uploads.manifest import (
     read_uploads,
 )
 from hudi_vector.blobs.uploads.running import RunningUpload
-from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, RefusedError
+from hudi_vector.errors import DataFileError, HudiVectorError, InvalidArgumentError, RefusedError, number_of
 from hudi_vector.storage import Storage, StorageOptions, join, normalise, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table_services.cleaning.forget import forget_plans
@@ -235,7 +235,10 @@ class Compaction:
         lent = named_by_others(self.table.source, [join(plan.table, each.path) for each in released], registry)
         released = [each for each in released if join(plan.table, each.path) not in lent]
         done.notes += [f"another table refers to '{uri}', which stays" for uri in sorted(lent)]
-        done.doubts += [f"{count} rows still refer to '{path}', which stays" for path, count in sorted(left.items())]
+        done.doubts += [
+            f"{number_of(count, 'row still refers', 'rows still refer')} to '{path}', which stays"
+            for path, count in sorted(left.items())
+        ]
         return CompactResult(
             table=plan.table,
             candidates=list(plan.candidates),
@@ -362,8 +365,8 @@ class Compaction:
             moved, lost = _counted(moves)
             if lost:
                 done.doubts.append(
-                    f"{lost} blobs cannot be read, or differ from what was written, and stay where "
-                    "they are; hudi_vector.blobs.verify(…, deep=True) lists them"
+                    f"{number_of(lost, 'blob')} cannot be read as written, and nothing of that was moved; "
+                    "hudi_vector.blobs.verify(…, deep=True) says which"
                 )
             if commit is None:
                 self._drop(upload.write_id)
@@ -487,7 +490,9 @@ class Compaction:
         finish_upload = partial(finish, self.path, pending.write_id, options=options)
         self._after(commit, pending, targets, done, self.tell, finish_upload)
         return f"after its commit {commit.instant}, which was looked after" + (
-            f"; {done.restored} rows of other writers were restored" if done.restored else ""
+            f"; {number_of(done.restored, 'row of other writers was', 'rows of other writers were')} restored"
+            if done.restored
+            else ""
         )
 
     def _drop(self, write_id: str) -> None:

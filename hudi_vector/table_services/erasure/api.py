@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, write_of
-from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError, number_of
 from hudi_vector.events import heard_as
 from hudi_vector.index.locations import in_directory
 from hudi_vector.options import INDEX_EXTERNAL_DIR
@@ -140,10 +140,16 @@ class ErasureResult(Shown):
         """Yield the result as sentences for people."""
         yield from (f"not known: {doubt}" for doubt in self.doubts)
         if self.is_well:
-            yield f"no file holds bytes of the {self.keys} keys: erasure {self.erasure_id} is complete"
+            yield f"no file holds bytes of the {number_of(self.keys, 'key')}: erasure {self.erasure_id} is complete"
         else:
-            yield f"{len(self.holders)} files hold bytes of the {self.keys} keys: erasure {self.erasure_id} is open"
-        yield f"record: {self.report}, which names {len(self.not_looked_at)} places that were not looked at"
+            yield (
+                f"{number_of(len(self.holders), 'file holds', 'files hold')} bytes of the "
+                f"{number_of(self.keys, 'key')}: erasure {self.erasure_id} is open"
+            )
+        yield (
+            f"record: {self.report}, which names "
+            f"{number_of(len(self.not_looked_at), 'place that was', 'places that were')} not looked at"
+        )
 
 
 @known_arguments()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import known_arguments
-from hudi_vector.errors import RefusedError, UnsupportedTableError
+from hudi_vector.errors import RefusedError, UnsupportedTableError, number_of
 from hudi_vector.events import heard_as
 from hudi_vector.shown import Shown
 from hudi_vector.storage import path_text
@@ -107,13 +107,22 @@ class EraseResult(Shown):
         if self.refusal:
             yield f"the run would be refused: {self.refusal}"
         if self.dry_run:
-            yield f"{len(self.remains)} files hold bytes of the {self.keys} keys, and nothing was changed"
+            yield (
+                f"{number_of(len(self.remains), 'file holds', 'files hold')} bytes of the "
+                f"{number_of(self.keys, 'key')}, and nothing was changed"
+            )
         elif self.erased:
-            yield f"no file holds bytes of the {self.keys} keys: erasure {self.erasure_id} is complete"
+            yield f"no file holds bytes of the {number_of(self.keys, 'key')}: erasure {self.erasure_id} is complete"
         else:
-            yield f"remains: {len(self.remains)} files hold bytes of the {self.keys} keys, or may"
+            yield (
+                f"remains: {number_of(len(self.remains), 'file holds', 'files hold')} bytes of the "
+                f"{number_of(self.keys, 'key')}, or may"
+            )
         yield from (f"not of this table: {each.path} ({each.kind}) needs {each.needs}" for each in self.external)
-        yield f"record: {self.report}, which names {len(self.not_looked_at)} places that were not looked at"
+        yield (
+            f"record: {self.report}, which names "
+            f"{number_of(len(self.not_looked_at), 'place that was', 'places that were')} not looked at"
+        )
 
 
 @known_arguments()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.leases import CLEAN
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 from hudi_vector.options import INDEX_EXTERNAL_DIR
 from hudi_vector.storage import join
 from hudi_vector.storage.leases import clock_ms
@@ -104,25 +104,21 @@ class Step:
     looks: bool = True
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 def _forgotten(job: Erasing) -> str:
     if not job.remember:
         return ""
     known = read_erased(job.place.table, job.place.options)
     new = len(job.keys) if known is None else len(known.lacks(job.keys))
-    return f"{_count(new, 'key')} for the list of erased keys" if new else ""
+    return f"{number_of(new, 'key')} for the list of erased keys" if new else ""
 
 
 def _remember(job: Erasing) -> str:
     added = add_erased(job.place.table, job.keys, job.place.options)
-    return f"{_count(added, 'key')} went to the list of erased keys, as salted hashes"
+    return f"{number_of(added, 'key')} went to the list of erased keys, as salted hashes"
 
 
 def _deletes(job: Erasing) -> str:
-    return f"{_count(job.found.live, 'key')} with rows" if job.found.live else ""
+    return f"{number_of(job.found.live, 'key')} with rows" if job.found.live else ""
 
 
 def _delete(job: Erasing) -> str:
@@ -131,12 +127,12 @@ def _delete(job: Erasing) -> str:
     rows = rows_of(job.spark, job.place, job.keys)
     key = job.work.table.config.record_key_fields
     done = write(rows, job.place.path, record_key=key, operation="delete", options=job.settings())
-    return f"the rows of {_count(job.found.live, 'key')} were deleted by {done.instant}"
+    return f"the rows of {number_of(job.found.live, 'key')} were deleted by {done.instant}"
 
 
 def _of_containers(job: Erasing) -> str:
     found = job.holders("container")
-    return f"{_count(len(found), 'container')} with bytes of the keys" if found else ""
+    return f"{number_of(len(found), 'container')} with bytes of the keys" if found else ""
 
 
 def _repack(job: Erasing) -> str:
@@ -161,24 +157,24 @@ def _repack(job: Erasing) -> str:
     publish(plan, work)
     options = {**metadata_setting(job.spark, job.place.path), **work.hudi_options}
     done = compact_blobs(job.spark, job.place.path, plan=plan.plan_id, assume_single_writer=work.alone, options=options)
-    return f"{_count(done.blobs, 'blob')} of other rows moved out of {_count(len(plan.candidates), 'container')}"
+    return f"{number_of(done.blobs, 'blob')} of other rows moved out of {number_of(len(plan.candidates), 'container')}"
 
 
 def _of_logs(job: Erasing) -> str:
     found = job.holders("log file")
-    return f"{_count(len(found), 'log file')} with rows or deletions of the keys" if found else ""
+    return f"{number_of(len(found), 'log file')} with rows or deletions of the keys" if found else ""
 
 
 def _compact(job: Erasing) -> str:
     from hudi_vector.table_services.erasure.hudi_upkeep import compact_logs
 
     ran = compact_logs(job.spark, job.place.path, job.settings(), pending_of(job.native()))
-    return f"{_count(ran, 'compaction')} of Hudi ran" if ran else ""
+    return f"{number_of(ran, 'compaction')} of Hudi ran" if ran else ""
 
 
 def _of_data(job: Erasing) -> str:
     found = job.holders("base file", "log file")
-    return f"{_count(len(found), 'data file')} with rows of the keys" if found else ""
+    return f"{number_of(len(found), 'data file')} with rows of the keys" if found else ""
 
 
 def _clean(job: Erasing) -> str:
@@ -187,7 +183,7 @@ def _clean(job: Erasing) -> str:
 
 def _of_blobs(job: Erasing) -> str:
     found = job.holders("container", "leftover")
-    return f"{_count(len(found), 'file')} of the blob area and of staged rows" if found else ""
+    return f"{number_of(len(found), 'file')} of the blob area and of staged rows" if found else ""
 
 
 def _sweep(job: Erasing) -> str:
@@ -201,7 +197,7 @@ def _sweep(job: Erasing) -> str:
     )
     left, _ = job.place.remove_leftovers([first], False)
     doubts = f"; nothing more may go: {first.doubts[0]}" if first.doubts else ""
-    return f"{_count(len(done.deleted) + len(left), 'file')} deleted ({done.bytes} bytes of blobs){doubts}"
+    return f"{number_of(len(done.deleted) + len(left), 'file')} deleted ({done.bytes} bytes of blobs){doubts}"
 
 
 def _only(report: MarkReport, mine: set[str]) -> MarkReport:
@@ -210,7 +206,7 @@ def _only(report: MarkReport, mine: set[str]) -> MarkReport:
 
 def _of_trash(job: Erasing) -> str:
     found = job.holders("trash")
-    return f"{_count(len(found), 'file')} in the trash" if found else ""
+    return f"{number_of(len(found), 'file')} in the trash" if found else ""
 
 
 def _empty_trash(job: Erasing) -> str:
@@ -226,12 +222,12 @@ def _empty_trash(job: Erasing) -> str:
 
     with ServiceLease(job.place.table, CLEAN, options=job.place.options):
         gone = expire(job.place.table, window_ms=0, now_ms=clock_ms() + 1, stays=stays, options=job.place.options).gone
-    return f"{_count(len(gone), 'file')} left the trash for good"
+    return f"{number_of(len(gone), 'file')} left the trash for good"
 
 
 def _of_indexes(job: Erasing) -> str:
     found = job.holders("segment")
-    return f"{_count(len(found), 'segment or pack')} of indexes" if found else ""
+    return f"{number_of(len(found), 'segment or pack', 'segments or packs')} of indexes" if found else ""
 
 
 def _make_indexes(job: Erasing) -> str:
@@ -270,7 +266,7 @@ def _uri(job: Erasing, path: str) -> str:
 
 def _of_statistics(job: Erasing) -> str:
     found = job.holders("metadata table")
-    return f"{_count(len(found), 'file')} of Hudi's metadata table with keys and statistics" if found else ""
+    return f"{number_of(len(found), 'file')} of Hudi's metadata table with keys and statistics" if found else ""
 
 
 def _remove_statistics(job: Erasing) -> str:
@@ -282,7 +278,7 @@ def _remove_statistics(job: Erasing) -> str:
 
 def _of_cache(job: Erasing) -> str:
     found = job.holders("cache")
-    return f"{_count(len(found), 'entry of the cache').replace('caches', 'cache')} on this host" if found else ""
+    return f"{number_of(len(found), 'entry of the cache', 'entries of the cache')} on this host" if found else ""
 
 
 def _empty_cache(job: Erasing) -> str:
@@ -290,7 +286,7 @@ def _empty_cache(job: Erasing) -> str:
     for holder in found:
         with suppress(OSError):  # another process removed it
             Path(holder.path).unlink()
-    return f"{len(found)} entries left the cache on disk of this host"
+    return f"{number_of(len(found), 'entry')} left the cache on disk of this host"
 
 
 STEPS: Sequence[Step] = (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hudi_vector.errors import number_of
 from hudi_vector.storage import open_storage
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.trash.trash import list_trash
@@ -101,7 +102,7 @@ class Figures:
             sizes = f"{whole.live} bytes live, {whole.dead} bytes dead, {self.trash} bytes in the trash"
             yield f"{sizes}, {whole.dangling} dangling"
         for index in self.indexes:
-            yield f"{index.covered} of {index.files} base files covered by the index {index.name}"
+            yield f"{index.covered} of {number_of(index.files, 'base file')} covered by the index {index.name}"
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Figures:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.blobs.leases import read_lease
-from hudi_vector.errors import RefusedError, UnsupportedTableError
+from hudi_vector.errors import RefusedError, UnsupportedTableError, number_of
 from hudi_vector.options import (
     MAINTAIN_CLEAN_INTERVAL,
     MAINTAIN_CLUSTER_INTERVAL,
@@ -167,7 +167,9 @@ def _look_after_indexes(job: Job) -> Outcome:
     stale = [index for index in known if index.covered_files < index.files]
     if job.dry_run and stale:
         lacking = sum(index.files - index.covered_files for index in stale)
-        return Outcome(DUE, f"{lacking} segments are missing in {len(stale)} indexes")
+        return Outcome(
+            DUE, f"{number_of(lacking, 'segment is', 'segments are')} missing in {number_of(len(stale), 'index')}"
+        )
     if job.dry_run:
         return Outcome(NOTHING, _ALL_COVERED)
     made = [refresh(job.spark, job.table, one.column, kind=one.kind, metric=one.metric) for one in stale]
@@ -175,7 +177,8 @@ def _look_after_indexes(job: Job) -> Outcome:
         name for one in known for name in compact(job.spark, job.table, one.column, kind=one.kind, metric=one.metric)
     ]
     lines = [line for result in made for line in result.lines()]
-    lines += [f"{len(gone)} files of indexes were deleted that nothing needs any more"] if gone else []
+    deleted = number_of(len(gone), "file of indexes was", "files of indexes were")
+    lines += [f"{deleted} deleted that nothing needs any more"] if gone else []
     return Outcome(DONE, "; ".join(lines)) if lines else Outcome(NOTHING, _ALL_COVERED)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow.fs as pafs
 
 from hudi_vector.blobs.uploads.external_files import file_infos
+from hudi_vector.errors import number_of
 from hudi_vector.table_services.mark_report import KeptFile
 from hudi_vector.table_services.marking.verdict import Case, reason_of_reference
 from hudi_vector.table_services.references.places import Places
@@ -81,6 +82,4 @@ def _dangling(path: str, referrer: Referrer, copy: TrashedFile | None, case: Cas
 
 
 def _many(files: Sequence[KeptFile]) -> str:
-    return (
-        "1 file that data files refer to is" if len(files) == 1 else f"{len(files)} files that data files refer to are"
-    )
+    return number_of(len(files), "file that data files refer to is", "files that data files refer to are")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hudi_vector.errors import number_of
 from hudi_vector.shown import Shown
 from hudi_vector.table_services.plans.clustering import CLUSTER, PlannedGroup
 from hudi_vector.table_services.plans.compaction import KEEP, PlannedContainer
@@ -90,16 +91,20 @@ class ClusterResult(Shown):
         """Yield the outcome as a few sentences for people, without line ends."""
         if self.refusal:
             yield f"the run would be refused: {self.refusal}"
-        groups = f"{len(self._clustered)} file groups of {self.bytes} bytes"
+        groups = f"{number_of(len(self._clustered), 'file group')} of {self.bytes} bytes"
         if self.dry_run:
             yield f"{groups} would be clustered"
-            yield f"{self.moved_out} inline blobs would go to containers, {self.moved_in} come into their rows"
+            yield (
+                f"{number_of(self.moved_out, 'inline blob')} would go to containers, {self.moved_in} come into their "
+                "rows"
+            )
         else:
             yield f"clustering instants: {', '.join(self.instants) or 'none, there was nothing to cluster'}; {groups}"
         if not self.dry_run and (self.moved_out or self.moved_in):
-            yield f"{self.moved_out} inline blobs went to containers, {self.moved_in} came into their rows"
+            yield f"{number_of(self.moved_out, 'inline blob')} went to containers, {self.moved_in} came into their rows"
         if self.restored_rows:
-            yield f"{self.restored_rows} rows that other writers changed meanwhile were restored"
+            changed = "that other writers changed meanwhile"
+            yield f"{number_of(self.restored_rows, f'row {changed} was', f'rows {changed} were')} restored"
         if self.compaction.rows() or self.compaction.notes:
             yield from self.compaction.lines()
         if self.plan_id:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
+from hudi_vector.errors import number_of
 from hudi_vector.storage.stored_values import PathBelow
 
 __all__ = [
@@ -181,7 +182,7 @@ def containers_of(group: Iterable[PlannedContainer], target_size: int) -> int:
 def _judged(state: ContainerState, thresholds: Thresholds) -> PlannedContainer:
     share = state.live * 100 // state.payload if state.payload else 100
     if state.dangling:
-        action, reason = KEEP, f"{state.dangling} rows refer to bytes that it does not have"
+        action, reason = KEEP, f"{number_of(state.dangling, 'row refers', 'rows refer')} to bytes that it does not have"
     elif _is_low(state, thresholds):
         action, reason = REPACK, f"rows refer to {share} percent of its bytes"
     elif _is_disordered(state, thresholds):

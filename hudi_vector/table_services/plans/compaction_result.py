@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hudi_vector.errors import number_of
 from hudi_vector.shown import Shown
 from hudi_vector.table_services.plans.compaction import PlannedContainer
 
@@ -94,16 +95,21 @@ class CompactResult(Shown):
             yield f"the run would be refused: {self.refusal}"
         before, after = self.containers_before, self.containers_after
         if self.dry_run:
-            yield f"{before} containers would become about {after}, {self.bytes} bytes copied, {len(self.kept)} kept"
+            yield (
+                f"{number_of(before, 'container')} would become about {after}, {self.bytes} bytes copied, "
+                f"{len(self.kept)} kept"
+            )
         else:
             yield (
-                f"{before} containers became {after}, {self.bytes} bytes copied, {self.references} references "
-                f"rewritten by {len(self.commits)} commits, {len(self.kept)} kept"
+                f"{number_of(before, 'container')} became {after}, {self.bytes} bytes copied, "
+                f"{number_of(self.references, 'reference')} "
+                f"rewritten by {number_of(len(self.commits), 'commit')}, {len(self.kept)} kept"
             )
             yield f"{self.reclaimable_bytes} bytes can go when older snapshots are gone"
         if self.deduplicated_bytes:
             yield f"{self.deduplicated_bytes} bytes of equal blobs were not stored again"
         if self.restored_rows:
-            yield f"{self.restored_rows} rows that other writers changed meanwhile were restored"
+            changed = "that other writers changed meanwhile"
+            yield f"{number_of(self.restored_rows, f'row {changed} was', f'rows {changed} were')} restored"
         if self.plan_id:
             yield f"plan: {self.plan_id}"

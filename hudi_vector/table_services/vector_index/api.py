@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_vector.arguments import as_count, as_share, as_text, known_arguments
-from hudi_vector.errors import InvalidTypeError
+from hudi_vector.errors import InvalidTypeError, number_of
 from hudi_vector.events import heard_as
 from hudi_vector.index.build import Parameters, create_index, indexable_files, of_usual_kind, refresh_index
 from hudi_vector.index.catalog import Index, drop_index
@@ -100,8 +100,9 @@ class IndexResult(Shown):
             "ivf_sq8 for cosine of 'embedding': ..."
         """
         yield (
-            f"{self.kind} for {self.metric} of '{self.column}': {self.segments_made} segments made, "
-            f"{self.segments_kept} kept; {self.covered_rows} rows in {self.bytes} bytes, {self.seconds:.1f} s"
+            f"{self.kind} for {self.metric} of '{self.column}': {number_of(self.segments_made, 'segment')} made, "
+            f"{self.segments_kept} kept; {number_of(self.covered_rows, 'row')} in {self.bytes} bytes, "
+            f"{self.seconds:.1f} s"
         )
         yield from (sentence for sentence in (self.proposal, self.advice) if sentence)
 

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType, StructType
 
-from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.errors import InvalidArgumentError, number_of
 from hudi_vector.options import ERASED_KEYS
 from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.local_rows import arrow_frame
@@ -58,7 +58,8 @@ def without_erased(
         df = df.join(listed, same, "left_anti")
     if found and policy != _DROP:
         raise InvalidArgumentError(
-            f"nothing was written: {found} rows have record keys that were erased from '{table}'; leave them out, or "
+            f"nothing was written: {number_of(found, 'row has', 'rows have')} record keys that were erased from "
+            f"'{table}'; leave them out, or "
             f"set {ERASED_KEYS.key} to drop"
         )
     if found:

@@ -16,7 +16,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
-from hudi_vector.errors import RefusedError
+from hudi_vector.errors import RefusedError, number_of
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.catalyst.handles import handles_of
@@ -122,7 +122,7 @@ def _replace(
             written = sum(int(status.getStat().getNumWrites()) for status in statuses)
             if any(status.hasErrors() for status in statuses) or written != count:
                 raise RefusedError(
-                    f"{written} rows of '{work.table}' were rewritten instead of {count}, so nothing was "
+                    f"{written} instead of {number_of(count, 'row')} of '{work.table}' were rewritten, so nothing was "
                     "committed; rows of equal key and sequence number cannot be put in order"
                 )
             if is_undisturbed() and _commit(work, client, instant, statuses, slices):

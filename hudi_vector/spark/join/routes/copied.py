@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from hudi_vector.errors import number_of
 from hudi_vector.query.files.temporary import unstorable
 from hudi_vector.query.join.held import HeldSide, as_content, in_order
 from hudi_vector.read.predicate.form import Predicate, columns
@@ -34,7 +35,7 @@ def held_way(request: JoinRequest) -> Way:
     column = replace(right.column, name=names[right.column.name])
     broadcast = spark.sparkContext.broadcast(content)
     side = HeldSide(broadcast, uuid.uuid4().hex, column, request.zone, predicate)
-    lines = f"Held in memory: {table.num_rows} rows, {len(content)} bytes"
+    lines = f"Held in memory: {number_of(table.num_rows, 'row')}, {len(content)} bytes"
     return Way(side, side, names, lines, release=broadcast.unpersist)
 
 
@@ -101,5 +102,5 @@ def temp_way(request: JoinRequest, queries: int) -> Way:
     except BaseException:
         dataset.release()
         raise
-    lines = f"Written once: {dataset.rows} rows, {dataset.nbytes} bytes, to {dataset.place}"
+    lines = f"Written once: {number_of(dataset.rows, 'row')}, {dataset.nbytes} bytes, to {dataset.place}"
     return replace(way, lines=f"{lines}\n{way.lines}", release=dataset.release)

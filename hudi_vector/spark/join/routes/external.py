@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hudi_vector import options
+from hudi_vector.errors import number_of
 from hudi_vector.executors.distributed import on_executors
 from hudi_vector.index.build import Parameters, indexable_files
 from hudi_vector.index.reachable import require_reachable
@@ -44,7 +45,9 @@ def external_way(request: JoinRequest, queries: int, asked: bool, build: bool) -
     files = indexable_files(right.snapshot)
     if not any(len(index.covered(files)) == len(files) for index in indexes):
         if not build:
-            return Way(None, None, right.physical, f"An index of {len(files)} files is made in {directory}")
+            return Way(
+                None, None, right.physical, f"An index of {number_of(len(files), 'file')} is made in {directory}"
+            )
         indexes = [build_external(right.snapshot, column, Parameters(metric=request.metric), directory, each)]
     if tuning.target(None) is None:
         tuning = replace(tuning, algorithm=indexes[0].manifest.kind)

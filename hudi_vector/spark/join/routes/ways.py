@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from hudi_vector import options
+from hudi_vector.events import failure_heard
 from hudi_vector.index.catalog import Index
 from hudi_vector.query.distributed import find_unmergeable, run_distributed
 from hudi_vector.query.execute import Question
@@ -159,9 +160,11 @@ class _PlanSide:
     def find(self, question: Question | GroupedQuestion, predicate: Predicate | None, names: Sequence[str]) -> Nearest:
         del names
         plan, progress = under(self.plan, question, predicate), Progress()
-        if plan.execution == "distributed":
-            winners = run_distributed(self.spark.sparkContext, plan, question, self.conf, progress)
-        else:
-            winners = run_local(plan, question, self.conf, progress)
+        with failure_heard(None) as running:
+            running.planned(plan, plan.execution)
+            if plan.execution == "distributed":
+                winners = run_distributed(self.spark.sparkContext, plan, question, self.conf, progress)
+            else:
+                winners = run_local(plan, question, self.conf, progress)
         keep_report(report_of(plan, progress, len(question.vectors), winners), plan.snapshot)
         return PlannedRows(plan, winners)

@@ -1,0 +1,1 @@
+"""The commands that change the embedding model of a table."""
