@@ -93,6 +93,7 @@ class IndexUse:
         looks = "until the answer is exact"
         if not self.certain:
             width = self.effort.format(self.nprobes or "usual")
+            width = width.removesuffix("s") if self.nprobes == 1 else width
             looks = f"{width}, {self.refine_factor or 'usual'} times k candidates"
         return f"{self.kind} for {self.metric}, {looks} ({self.name})"
 

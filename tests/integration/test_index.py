@@ -93,7 +93,7 @@ def test_a_batch_equals_its_single_queries_in_every_mode(spark, products):
 def test_approximate_looks_at_less_and_says_so(spark, products):
     query = clustered(5, 3)[0].astype(np.float64)
     text = hv.explain(hv.search, spark, products, "emb", query, metric="l2", mode="approximate", nprobes=1)
-    assert "ivf_sq8 for l2, 1 lists" in text
+    assert "ivf_sq8 for l2, 1 list," in text
     found, report = answer(spark, products, query, 5, metric="l2", mode="approximate", nprobes=1)
     assert len(found) == 5
     assert report.slices == {"index": 4}

@@ -161,6 +161,20 @@ done = hv.table_services.cluster(spark, albums, order_by="vec", assume_single_wr
 assert (len(done.instants), len(done.groups), done.is_well) == (1, 1, True), done
 assert sorted(load().collect()) == before
 assert hv.blobs.verify(spark, albums, deep=True).collect() == []
+
+# A person among these rows leaves every object of the table.
+def holding(*needles):
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix="tables/albums/")
+    keys = [each["Key"] for page in pages for each in page["Contents"]]
+    bodies = ((key, s3.get_object(Bucket="lake", Key=key)["Body"].read()) for key in keys)
+    return [key for key, body in bodies if any(needle in body for needle in needles)]
+
+assert holding(b"3-1 3-1 ") and holding(b"3-2 3-2 ")
+done = hv.table_services.erase(spark, albums, ["3"])
+assert (done.erased, done.remains, done.doubts) == (True, [], ()), done
+assert not [step.text for step in done.steps if step.text.endswith(" ")], done
+assert holding(b"3-1 3-1 ", b"3-2 3-2 ") == []
+assert sorted(load().collect()) == [row for row in before if row.id != 3]
 print("CONTAINERS PASSED")
 """
 LANCE = """

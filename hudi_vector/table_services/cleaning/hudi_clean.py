@@ -65,10 +65,9 @@ def clean_with_hudi(
     spark.catalog.refreshByPath(path)
     if done is None:
         return "Hudi's clean found nothing to remove"
-    return (
-        f"Hudi's clean removed {number_of(done.getTotalFilesDeleted(), 'data file')}; the earliest commit it keeps is "
-        f"{done.getEarliestCommitToRetain()}"
-    )
+    kept = done.getEarliestCommitToRetain()  # none where the clean keeps the newest versions of files
+    removed = f"Hudi's clean removed {number_of(done.getTotalFilesDeleted(), 'data file')}"
+    return f"{removed}; the earliest commit it keeps is {kept}" if kept else removed
 
 
 def _settings(retained_commits: int | None) -> dict[str, str]:
