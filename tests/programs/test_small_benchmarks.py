@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.quick import FEW_STATEMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,9 +55,14 @@ def test_single_values_of_both_sizes(tmp_path):
 def test_a_compaction_on_an_object_store_waits_for_few_rounds_of_ours(tmp_path):
     """The rest is Hudi's, which opens the table and commits; Spark writes and renames nothing for us.
 
-    Each request takes a tenth of a second, so that the few that are sent together are seen together.
+    Each request takes a tenth of a second, so that the few that are sent together are seen together. On a busy machine
+    some of them are sent later than others are answered: then each takes half a second.
     """
-    *_, done = run(tmp_path, "object_store_blobs.py", "--parts", "compact", "--delay", "0.1")["rows"]
-    assert (done["step"], done["containers"], done["new_containers"], done["blobs"]) == ("compaction", 5, 1, 60)
-    assert done["waves_of_ours"] <= 13
-    assert done["of_ours"] <= 50
+    for delay in ("0.1", "0.5"):
+        output = tmp_path / delay
+        *_, done = run(output, "object_store_blobs.py", "--parts", "compact", "--delay", delay)["rows"]
+        assert (done["step"], done["containers"], done["new_containers"], done["blobs"]) == ("compaction", 5, 1, 60)
+        assert done["of_ours"] <= 50
+        if done["waves_of_ours"] <= 13:
+            return
+    pytest.fail(f"a compaction took {done['waves_of_ours']} waves of ours, 13 at most are expected")
