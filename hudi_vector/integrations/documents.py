@@ -34,7 +34,8 @@ from hudi_vector.options import require_known
 from hudi_vector.query.index_choice import known_indexes
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots
 from hudi_vector.query.opened.request import Asked, vector_column
-from hudi_vector.query.opened.rows import count_rows, read_rows
+from hudi_vector.query.opened.rows import count_rows, plan_of_rows, read_rows
+from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
 from hudi_vector.read.predicate.form import Predicate, parse
 from hudi_vector.read.predicate.nodes import FALSE, Column, In, Literal
@@ -218,8 +219,7 @@ class DocumentTable:
             where = self._where(filter, self._found_in(snapshot))
             if where.accepts is not None:
                 return len(self._matching(snapshot, filter, texts=False, vectors=False))
-            predicate = None if where.text is None else parse(where.text, snapshot.schema)
-            return count_rows(snapshot, self.vector_column, predicate, _ZONE, self._conf)
+            return count_rows(self._plan_of(snapshot, where.text))
 
         return self._answer(as_of, work, 0)
 
@@ -298,8 +298,12 @@ class DocumentTable:
             return kept.answer(None if as_of is None else parse_as_of(as_of, _ZONE), work)
 
     def _read(self, snapshot: Snapshot, names: Sequence[str], text: str | None) -> pa.Table:
+        return read_rows(self._plan_of(snapshot, text), names)
+
+    def _plan_of(self, snapshot: Snapshot, text: str | None) -> SearchPlan:
+        """Return the plan of the rows that meet a condition."""
         predicate = None if text is None else parse(text, snapshot.schema)
-        return read_rows(snapshot, self.vector_column, names, predicate, _ZONE, self._conf)
+        return plan_of_rows(snapshot, self.vector_column, predicate, _ZONE, self._conf)
 
     def _stored(self, row: Mapping[str, Any], columns: MetadataColumns, distance: float = 0.0) -> Stored:
         has_metadata = all(name in row for name in columns.names)

@@ -20,24 +20,29 @@ from hudi_vector.read.predicate.nodes import Predicate
 from hudi_vector.read.spec import ScanCounts
 from hudi_vector.table.model import Snapshot
 
-__all__ = ["count_rows", "read_rows"]
+__all__ = ["count_rows", "plan_of_rows", "read_rows"]
 
 _AT_ONCE = 1 << 16
 
 
-def read_rows(
-    snapshot: Snapshot,
-    column: str,
-    names: Sequence[str],
-    predicate: Predicate | None = None,
-    zone: str = "UTC",
-    conf: Mapping[str, str] | None = None,
-) -> pa.Table:
-    """Read columns of the rows that pass a predicate; decoded columns are kept in the process's cache.
+def plan_of_rows(
+    snapshot: Snapshot, column: str, predicate: Predicate | None, zone: str, conf: Mapping[str, str]
+) -> SearchPlan:
+    """Return a plan that reads the rows that pass a predicate, without an index; `column` is a vector column.
 
-    `column` is a vector column of the table. Raises UnsupportedTableError if only Spark can read the snapshot.
+    Raises UnsupportedTableError if only Spark can read the snapshot.
     """
-    plan = _plan(snapshot, column, predicate, zone, conf)
+    searched = vector_column(snapshot, column, snapshot.source.name, 1)
+    request = SearchRequest(
+        searched, "l2", 1, predicate=predicate, zone=zone, execution="local", tuning=Tuning("exact")
+    )
+    plan = make_plan(snapshot, request, conf)
+    require_readable(plan)
+    return plan
+
+
+def read_rows(plan: SearchPlan, names: Sequence[str]) -> pa.Table:
+    """Read columns of the rows of a plan; decoded columns are kept in the process's cache."""
     parts = [conform(pa.table({}), plan.spec.fields(names))]
     for access in plan.slices:
         reader = open_slice(access, plan.spec, keep=True)
@@ -49,32 +54,14 @@ def read_rows(
     return pa.concat_tables(parts)
 
 
-def count_rows(
-    snapshot: Snapshot,
-    column: str,
-    predicate: Predicate | None = None,
-    zone: str = "UTC",
-    conf: Mapping[str, str] | None = None,
-) -> int:
-    """Count the rows that pass a predicate; without one, footers are enough for files without log files."""
-    plan, found = _plan(snapshot, column, predicate, zone, conf), 0
+def count_rows(plan: SearchPlan) -> int:
+    """Count the rows of a plan; without a predicate, footers are enough for files without log files."""
+    found = 0
     for access in plan.slices:
         reader = open_slice(access, plan.spec, keep=True)
         if isinstance(reader, MergedSlice):
-            found += sum(part.num_rows for part in reader.tables([column], _AT_ONCE))
+            found += sum(part.num_rows for part in reader.tables([plan.spec.column.name], _AT_ONCE))
         else:
             assert isinstance(reader, (ParquetSlice, LanceSlice))
             found += int(reader.allowed(ScanCounts()).sum())
     return found
-
-
-def _plan(
-    snapshot: Snapshot, column: str, predicate: Predicate | None, zone: str, conf: Mapping[str, str] | None
-) -> SearchPlan:
-    searched = vector_column(snapshot, column, snapshot.source.name, 1)
-    request = SearchRequest(
-        searched, "l2", 1, predicate=predicate, zone=zone, execution="local", tuning=Tuning("exact")
-    )
-    plan = make_plan(snapshot, request, conf or {})
-    require_readable(plan)
-    return plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -35,14 +34,13 @@ from hudi_vector.query.opened.external import external_indexes
 from hudi_vector.query.opened.frames import one_partition
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots, SnapshotSource
 from hudi_vector.query.opened.request import Asked, Found, as_queries, require_readable, spelled, vector_column
+from hudi_vector.query.opened.rows import count_rows
 from hudi_vector.query.opened.stream import row_reader, with_rows
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
 from hudi_vector.read.conform import vector_type
-from hudi_vector.read.lance import LanceSlice
-from hudi_vector.read.parquet.slice import ParquetSlice
-from hudi_vector.read.spec import ScanCounts, ScanSpec
+from hudi_vector.read.spec import ScanSpec
 from hudi_vector.shown import Shown, ShownText
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
 from hudi_vector.storage.parallel import counted, set_parallelism
@@ -250,14 +248,7 @@ class VectorTable:
 
     def __len__(self) -> int:
         """Return the number of rows, from the files' footers; log files are merged for it."""
-        plan, counts = self._plan_of_all(None), ScanCounts()
-        for access in plan.slices:
-            reader = open_slice(access, plan.spec, keep=True)
-            if isinstance(reader, (ParquetSlice, LanceSlice)):
-                reader.allowed(counts)
-            else:
-                deque(reader.blocks(counts), maxlen=0)
-        return counts.rows
+        return count_rows(self._plan_of_all(None))
 
     @property
     def schema(self) -> pa.Schema:
