@@ -254,7 +254,7 @@ def test_log_files_are_refused(spark, workspace):
     with pytest.raises(errors.UnsupportedTableError) as refused:
         hv.blob_references(spark, name, "img")
     assert str(refused.value) == (
-        f"1 of the 1 file slices of '{name}' have log files, whose rows have no place in a base file: compact the "
+        f"'{name}' has log files in 1 of 1 file slice, and their rows have no place in a base file: compact the "
         "table first, or use read_blobs"
     )
 

@@ -386,7 +386,7 @@ def test_a_batch_in_sql(spark, mixed, alike, asking, clean_session):
         ).collect()
         assert [(row["asked"], row["_rank"]) for row in found] == [(f"q{i}", rank) for i in range(6) for rank in (1, 2)]
     for names, error, words in (
-        (["arr"], InvalidArgumentError, "1 query columns were given for 2 search columns"),
+        (["arr"], InvalidArgumentError, "1 query column was given for 2 search columns"),
         (["arr", "image"], InvalidTypeError, "holds dense vectors and 'terms' is searched for sparse"),
         (["image", "terms"], InvalidArgumentError, "'image' of .* has 4 elements, the searched column 'text' has 8"),
     ):

@@ -111,7 +111,6 @@ THINGS = (
 NEVER_ONE = {
     "blobs/uploads/side_tables.py",  # of a damaged file, which would become too large
     "command/cells.py",  # of a list that is cut off
-    "command/search.py",  # of a batch
     "index/kinds/segment.py",  # of a damaged file
     "query/grouping/arguments.py",  # where it is not 1
     "shown.py",  # of what is cut off

@@ -29,7 +29,7 @@ from support.loaded import module
 from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
-from hudi_vector.errors import DataFileError, SearchTimeoutError, TableNotFoundError
+from hudi_vector.errors import DataFileError, SearchTimeoutError, TableNotFoundError, number_of
 from hudi_vector.index import verified
 from hudi_vector.index.build import Parameters, _kept_of, create_index, indexable_files
 from hudi_vector.index.files import pack_uri, path_from, save_model, segment_name
@@ -308,7 +308,10 @@ def assert_counted(report: Any, seen: Any) -> None:
     mine = (report.requests, report.waves, report.bytes_received)
     assert mine == (len(seen.requests), seen.waves, received), slow.summary(seen)
     if mine[0]:
-        assert f"store: {mine[0]} requests in {mine[1]} waves, {mine[2]} bytes received" in str(report)
+        assert (
+            f"store: {number_of(mine[0], 'request')} in {number_of(mine[1], 'wave')}, {mine[2]} bytes received"
+            in str(report)
+        )
 
 
 @pytest.mark.parametrize(
@@ -435,7 +438,7 @@ def test_a_plan_says_what_is_in_memory_and_asks_for_nothing(store: Any, lake: Pa
             scan = hv.explain(table.search, QUERY, mode="exact", metric="l2")
     assert not seen.requests
     assert re.search(
-        r"in memory   nothing of the index: the search reads 1 heads of packs, \d+ bytes, then lists", before
+        r"in memory   nothing of the index: the search reads 1 head of a pack, \d+ bytes, then lists", before
     )
     assert "in memory   footers of 0 and vectors of 0 of 8 Parquet files" in before
     assert "in memory   the index; lists that no search has read are read when they are probed" in after

@@ -174,9 +174,8 @@ def base_files(snapshot: Snapshot) -> list[FileInfo]:
     logged = sum(bool(entry.log_files) for entry in slices)
     if logged:
         raise UnsupportedTableError(
-            f"{logged} of the {number_of(len(slices), 'file slice')} of '{name}' have log files, whose rows have no "
-            "place in a base "
-            "file: compact the table first, or use read_blobs"
+            f"'{name}' has log files in {logged} of {number_of(len(slices), 'file slice')}, and their rows have no "
+            "place in a base file: compact the table first, or use read_blobs"
         )
     reason = snapshot.needs_spark
     if reason is not None:
