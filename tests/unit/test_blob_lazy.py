@@ -293,7 +293,7 @@ def slices(*names: str, properties: str = "", evolves: bool = False) -> Snapshot
 def test_tables_that_references_cannot_lead_into() -> None:
     assert [file.name for file in base_files(slices("a.parquet", "b.parquet"))] == ["a.parquet", "b.parquet"]
     for snapshot, message in (
-        (slices("a.parquet", "b.parquet+.b.log"), "1 of the 2 file slices of 'photos' have log files, whose rows"),
+        (slices("a.parquet", "b.parquet+.b.log"), "'photos' has log files in 1 of 2 file slices, and their rows"),
         (
             slices("a.parquet", "b.lance"),
             "'photos' has base files of the format lance, and references lead into Parquet",
