@@ -378,8 +378,8 @@ def grouped(run: Run) -> str:
         f"{table}\n\n{facts['rows']:,} chunks of {run['size']['documents']:,} documents. Of {facts['queries']} answers "
         f"by k × 20 rows and a window {facts['wrong_answers_of_the_window']} had fewer than k documents, and "
         f"{facts['documents_missing_in_them']} documents were missing in them. The search with a recall target of 0.95 "
-        f"found {facts['recall_in_groups']:.3f} of the true documents. The machine had other work meanwhile (a load of "
-        f"{facts['load_before']} before the run)."
+        f"found {facts['recall_in_groups']:.3f} of the true documents. The load of the machine was "
+        f"{facts['load_before']} before the run."
     )
 
 
@@ -399,7 +399,7 @@ def paired(run: Run) -> str:
     return (
         f"{_rows(['search', 'ratio of', 'medians', 'least times'], shown)}\n\n{size['rows']:,} rows × "
         f"{size['dimension']}, k = 10, {size['rounds']} rounds. In parentheses the range over parts of the run. The "
-        f"machine had other work meanwhile (a load of {load} before the run), which the least times show the least of."
+        f"load of the machine was {load} before the run; the least times show other work the least."
     )
 
 
