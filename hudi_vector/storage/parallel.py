@@ -233,20 +233,23 @@ def begun(call: Callable[[], R]) -> Callable[[], R]:
 
 
 def ahead(calls: Iterable[Callable[[], R]]) -> Iterator[R]:
-    """Yield the results of calls in their order; each call is made while the result before it is used.
+    """Begin the first call now, and return the results of all; each further call is made while a result is used.
 
     Example:
         >>> list(ahead([lambda: 1, lambda: "a"]))
         [1, 'a']
     """
-    before: Callable[[], R] | None = None
-    for call in calls:
-        following = begun(call)
-        if before is not None:
-            yield before()
-        before = following
-    if before is not None:
-        yield before()
+    rest = iter(calls)
+    first = next(rest, None)
+    return iter(()) if first is None else _one_after_the_other(begun(first), rest)
+
+
+def _one_after_the_other(result: Callable[[], R], rest: Iterator[Callable[[], R]]) -> Iterator[R]:
+    for call in rest:
+        found = result()
+        result = begun(call)
+        yield found
+    yield result()
 
 
 def within_memory(size: int) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import repeat, takewhile
 
 import pyarrow as pa
 
 from hudi_vector.query.execute import open_slice
 from hudi_vector.query.plan import SearchPlan
-from hudi_vector.storage.parallel import begun
+from hudi_vector.storage.parallel import ahead
 
 __all__ = ["row_reader", "with_rows"]
 
@@ -42,16 +43,7 @@ def _ahead(slices: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
 
 def _one_ahead(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Begin to read the first part now, and return all parts; each is read while the one before it is used."""
-    first = begun(partial(next, parts, None))
-
-    def all_parts() -> Iterator[pa.Table]:
-        part = first()
-        while part is not None:
-            following = begun(partial(next, parts, None))
-            yield part
-            part = following()
-
-    return all_parts()
+    return takewhile(lambda part: part is not None, ahead(repeat(partial(next, parts, None))))
 
 
 def with_rows(reader: pa.RecordBatchReader, most: int) -> pa.Table:

@@ -71,9 +71,8 @@ def table_way(request: JoinRequest, queries: int) -> Way:
     search = replace(search, k=request.k or EVERY_ROW, filter=_filter(predicate))
     plan = _planned(search, request, queries)
     if plan.index and plan.index.certain and plan.snapshot.size <= options.JOIN_BROADCAST_MAX_BYTES.read(conf):
-        search = replace(
-            search, tuning=request.tuned(EXACT, right.physical)
-        )  # a table this small is read faster than its index
+        # A table this small is read faster than its index.
+        search = replace(search, tuning=request.tuned(EXACT, right.physical))
         plan = _planned(search, request, queries)
     way = Way(PlannedSide(plan), _TableSide(search), right.physical, plan.describe())
     if plan.execution == "spark":
