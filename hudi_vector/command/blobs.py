@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,11 +15,14 @@ from hudi_vector.command.groups import HELP, Group
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.sessions import new_session, session_or_settings
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
+from hudi_vector.options import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
 __all__ = ["blobs"]
+
+T = TypeVar("T")
 
 _on_table = several(table, conf, form)
 
@@ -32,10 +36,8 @@ def blobs() -> None:
 @_on_table
 def _inventory(table: str | None, named_table: str | None, conf: tuple[str, ...], form: str) -> int:
     """Count blobs and bytes by where they lie."""
-    import hudi_vector as hv
-
     name = the_table(table, named_table)
-    write_rows(_collected(hv.blobs.inventory(new_session(conf), name), "column", "partition", "container"), form)
+    write_rows(_rows("inventory", name, conf, ("column", "partition", "container")), form)
     return DONE
 
 
@@ -44,10 +46,8 @@ def _inventory(table: str | None, named_table: str | None, conf: tuple[str, ...]
 @click.option("--deep", is_flag=True, help="read the bytes and compare checksums")
 def _verify(table: str | None, named_table: str | None, conf: tuple[str, ...], form: str, deep: bool) -> int:
     """List references that are wrong; end with exit code 1 if any is."""
-    import hudi_vector as hv
-
     name = the_table(table, named_table)
-    rows = _collected(hv.blobs.verify(new_session(conf), name, deep=deep), "column", "partition", "key")
+    rows = _rows("verify", name, conf, ("column", "partition", "key"), deep=deep)
     write_rows(rows, form)
     return PROBLEMS if rows else DONE
 
@@ -86,14 +86,32 @@ def _get(
 
 
 def _found(table: str, keys: list[Any], column: str, conf: tuple[str, ...]) -> dict[Any, bytes | None]:
-    """Return the blobs of rows by key; Spark starts only for a table whose rows it alone can find."""
-    where = session_or_settings(conf, [table])  # first, as it knows what need not be imported
+    return _asked(lambda where: _job("get")(where, table, keys, column), table, conf, spreads=False)
+
+
+def _rows(job: str, table: str, conf: tuple[str, ...], order: Sequence[str], **given: Any) -> list[dict[str, Any]]:
+    """Return the rows that a job of ``hv.blobs`` gives for a table, sorted by columns."""
+    found = _asked(lambda where: _job(job)(where, table, **given), table, conf, spreads=True)
+    rows = [row.asDict() for row in found.collect()] if hasattr(found, "collect") else found.to_pylist()
+    return sorted(rows, key=lambda row: [row[name] or "" for name in order])
+
+
+def _asked(ask: Callable[[SparkSession | Settings], T], table: str, conf: tuple[str, ...], *, spreads: bool) -> T:
+    """Return an answer about a table; Spark starts only for a table whose rows it alone can read, or on a cluster."""
+    where = session_or_settings(conf, [table], spreads=spreads)  # first, as it knows what need not be imported
+    try:
+        return ask(where)
+    except UnsupportedTableError:
+        if not isinstance(where, Settings):
+            raise
+        return ask(new_session(conf))
+
+
+def _job(name: str) -> Callable[..., Any]:
     import hudi_vector as hv
 
-    try:
-        return hv.blobs.get(where, table, keys, column)
-    except UnsupportedTableError:
-        return hv.blobs.get(new_session(conf), table, keys, column)
+    found: Callable[..., Any] = getattr(hv.blobs, name)
+    return found
 
 
 def _key_of(word: str) -> str | tuple[Any, ...]:
@@ -117,9 +135,3 @@ def _write(place: str, value: bytes | None) -> None:
         return
     with open(place, "wb") as file:
         file.write(value or b"")
-
-
-def _collected(frame: DataFrame, *order: str) -> list[dict[str, Any]]:
-    """Return the rows of a frame sorted by columns; Spark would compute the rows twice to sort them."""
-    rows = [row.asDict() for row in frame.collect()]
-    return sorted(rows, key=lambda row: [row[name] or "" for name in order])

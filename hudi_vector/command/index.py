@@ -64,7 +64,7 @@ def index() -> None:
 @_sizes
 def _create(**given: Any) -> int:
     """Make an index, or make it again."""
-    return _run("create", given, builds=True)
+    return _run("create", given, spreads=True)
 
 
 @index.make("build-if-missing")
@@ -73,7 +73,7 @@ def _create(**given: Any) -> int:
 @_sizes
 def _build_if_missing(**given: Any) -> int:
     """Make it where there is none, else bring it up to date."""
-    return _run("build_if_missing", given, builds=True)
+    return _run("build_if_missing", given, spreads=True)
 
 
 @index.make("refresh")
@@ -82,7 +82,7 @@ def _build_if_missing(**given: Any) -> int:
 @click.option("--deep", is_flag=True, help="read all segments, and make damaged ones again")
 def _refresh(**given: Any) -> int:
     """Index the files that came since."""
-    return _run("refresh", given, builds=True)
+    return _run("refresh", given, spreads=True)
 
 
 @index.make("describe")
@@ -103,7 +103,7 @@ def _describe(**given: Any) -> int:
 def _recall(**given: Any) -> int:
     """Measure it against exact search, and note it."""
     try:
-        return _run("recall", given, builds=True)
+        return _run("recall", given, spreads=True)
     except RefusedError as problem:  # the measurement is done and noted: a problem was found
         raise Ended(PROBLEMS, str(problem)) from problem
 
@@ -133,7 +133,7 @@ def _drop(**given: Any) -> int:
     return _run("drop", given)
 
 
-def _run(job: str, given: dict[str, Any], *, builds: bool = False) -> int:
+def _run(job: str, given: dict[str, Any], *, spreads: bool = False) -> int:
     """Run a function of ``hv.index`` with the arguments of its command, and show what it returns."""
     import hudi_vector as hv
 
@@ -144,7 +144,7 @@ def _run(job: str, given: dict[str, Any], *, builds: bool = False) -> int:
     if is_of_files and (table or named or (given["files"] and given["delta"])):
         raise InvalidArgumentError("give one of a table, --file and --delta")
     name = None if is_of_files else the_table(table, named)
-    session = None if name is None else session_or_settings(settings, [name], builds=builds)
+    session = None if name is None else session_or_settings(settings, [name], spreads=spreads)
     wanted = {key: value for key, value in given.items() if value not in (None, ())}
     if "files" in wanted:
         wanted["files"] = list(wanted["files"])

@@ -22,19 +22,19 @@ _QUIET = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false", "
 
 
 def session_or_settings(
-    conf: Sequence[str], tables: Sequence[str], *, needs_spark: bool = False, marks: bool = False, builds: bool = False
+    conf: Sequence[str], tables: Sequence[str], *, needs_spark: bool = False, marks: bool = False, spreads: bool = False
 ) -> SparkSession | Settings:
     """Return the settings alone if a command can run without a session, else a registered session.
 
     A session is needed if the command itself `needs_spark`; if one of the `tables` is the name of a catalog; if only
-    Java can read the settings; for a command that `marks` or `builds` an index, if executors are to read the data
-    files; and under spark-submit, which has started one already. `conf` are settings as KEY=VALUE.
+    Java can read the settings; for a command that `marks`, or that `spreads` its reading, if executors are to read the
+    data files; and under spark-submit, which has started one already. `conf` are settings as KEY=VALUE.
     """
     is_named = any("/" not in table for table in tables)
     settings = None
     if not (needs_spark or is_named or "PYSPARK_GATEWAY_PORT" in os.environ):
         settings = _settings_here(conf)
-    if settings is None or (marks and _marks_by_executors(settings)) or (builds and _has_cluster(settings)):
+    if settings is None or (marks and _marks_by_executors(settings)) or (spreads and _has_cluster(settings)):
         return new_session(conf)
     return settings
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -94,10 +95,17 @@ def expected_inventory(known: Known) -> dict:
 
 
 def answer(frame) -> dict:
-    rows = frame.collect()
+    rows = [tuple(row.values()) for row in frame.to_pylist()] if isinstance(frame, pa.Table) else frame.collect()
     made = {(row[0], row[1], row[2]): tuple(row)[3:] for row in rows}
     assert len(made) == len(rows)
     return made
+
+
+def wrong_references(spark, path: str, **given) -> list[tuple]:
+    """What is wrong by Spark's job, which is what is wrong without a session."""
+    rows = sorted(map(tuple, hv.blobs.verify(spark, path, **given).collect()))
+    assert sorted(tuple(row.values()) for row in hv.blobs.verify(None, path, **given).to_pylist()) == rows
+    return rows
 
 
 @pytest.fixture(scope="module", params=[pytest.param("cow", marks=pytest.mark.soak), "mor"])
@@ -164,6 +172,7 @@ def test_the_inventory_is_the_models(spark, known):
     assert all(any(row[number] for row in expected.values()) for number in range(1, 6)), "each count occurs"
     assert any(row[1] == 0 for row in expected.values())
     assert answer(hv.blobs.inventory(spark, str(known.path))) == expected
+    assert answer(hv.blobs.inventory(None, known.path)) == expected
 
 
 def test_the_inventory_where_spark_narrows_structs(spark, known):
@@ -175,14 +184,14 @@ def test_the_inventory_where_spark_narrows_structs(spark, known):
 
 
 def test_what_is_wrong(spark, known):
-    rows = hv.blobs.verify(spark, str(known.path)).collect()
+    rows = wrong_references(spark, str(known.path))
     two = next(path for path in known.files if path.endswith("-1.blob"))
     gone = known.rows[8][2][2][0]
-    assert sorted(map(tuple, rows)) == [
+    assert rows == [
         ("img", "5", "d=x", two, 50, 50, "too short"),
         ("img", "8", "d=y", gone, None, None, "gone"),
     ]
-    assert hv.blobs.verify(spark, str(known.path), columns=["doc.image"]).collect() == []
+    assert wrong_references(spark, str(known.path), columns=["doc.image"]) == []
 
 
 def test_tables_by_name_and_as_they_are_now(spark, known, clean_session):
@@ -201,8 +210,11 @@ def test_tables_by_name_and_as_they_are_now(spark, known, clean_session):
 def test_a_table_that_is_not_there(spark, asked):
     with pytest.raises(errors.TableNotFoundError, match="there is no table, view or path 'nosuch'"):
         asked(spark, "nosuch")
-    with pytest.raises(errors.TableNotFoundError, match="there is no Hudi table at '/no/such'"):
-        asked(spark, "/no/such")
+    for where in (spark, None):
+        with pytest.raises(errors.TableNotFoundError, match="there is no Hudi table at '/no/such'"):
+            asked(where, "/no/such")
+    with pytest.raises(errors.InvalidArgumentError, match="'nosuch' is found by a session only; give one, or a path"):
+        asked(None, "nosuch")
 
 
 def test_columns_that_are_no_blobs(spark, known):
@@ -210,6 +222,10 @@ def test_columns_that_are_no_blobs(spark, known):
         hv.blobs.verify(spark, str(known.path), columns="doc.imagen")
     with pytest.raises(errors.InvalidTypeError, match=r"'id' of '.*' is bigint, which is no BLOB; .* img, doc\.image"):
         hv.blobs.verify(spark, str(known.path), columns=["img", "id"])
+    with pytest.raises(errors.UnknownColumnError, match=r"column 'doc\.imagen' does not exist .* 'doc\.image'"):
+        hv.blobs.verify(None, known.path, columns="doc.imagen")
+    with pytest.raises(errors.InvalidTypeError, match=r"column 'id' of '.*' is no BLOB; .* are img, doc\.image"):
+        hv.blobs.verify(None, known.path, columns=["img", "id"])
     with pytest.raises(errors.InvalidTypeError, match="which is no BLOB"):
         hv.blobs.get(spark, str(known.path), [1], "doc")
 
@@ -263,10 +279,8 @@ def test_bytes_that_changed_since_they_were_written(spark, workspace, clean_sess
 
     container.write_bytes(container.read_bytes().replace(b"x", b"y"))
     assert main(["blobs", "verify", "--table", path]) == 0
-    (changed,) = hv.blobs.verify(spark, path, deep=True).collect()
-    assert (changed.key, changed.path, changed.length, changed.problem) == (
-        "id:2,k:b", f"file://{container}", 60, "changed",
-    )  # fmt: skip
+    ((_, key, _, file, _, length, problem),) = wrong_references(spark, path, deep=True)
+    assert (key, file, length, problem) == ("id:2,k:b", f"file://{container}", 60, "changed")
 
     table = spark.read.format("hudi").load(path).filter("id = 2")
     assert table.selectExpr("read_blob(img)").first()[0] == b"y" * 60
@@ -283,10 +297,12 @@ def test_bytes_that_changed_since_they_were_written(spark, workspace, clean_sess
     schema = StructType([StructField("id", IntegerType()), StructField("k", StringType()), hv.blob_field("img")])
     bad = spark.createDataFrame([(1, "a", ref(container, -5, 5))], schema)
     tables.write(bad, path, datasource__write__recordkey__field="id,k", table__name=Path(path).name)
-    (wrong,) = hv.blobs.verify(spark, path).collect()
-    assert (wrong.key, wrong.offset, wrong.problem) == ("id:1,k:a", -5, "contradicts itself")
+    ((_, key, _, _, offset, _, problem),) = wrong_references(spark, path)
+    assert (key, offset, problem) == ("id:1,k:a", -5, "contradicts itself")
     with pytest.raises(PySparkException, match="'img' holds blobs that contradict themselves, 1 among"):
         hv.blobs.inventory(spark, path).collect()
+    with pytest.raises(errors.InvalidBlobError, match="'img' holds blobs that contradict themselves, 1 among"):
+        hv.blobs.inventory(None, path)
 
 
 def test_files_of_others_that_changed_since_a_row_was_written(spark, workspace):
@@ -302,7 +318,7 @@ def test_files_of_others_that_changed_since_a_row_was_written(spark, workspace):
         hv.write(frame, path, record_key="id", blobs={"img": settings}, options=QUICK)
 
     def wrong():
-        return {int(row.key): row.problem for row in hv.blobs.verify(spark, path).collect()}
+        return {int(key): problem for _, key, *_, problem in wrong_references(spark, path)}
 
     write(enumerate(files[:3]))
     write([(3, files[3])], **{"external.pin": "false"})
@@ -361,6 +377,8 @@ def test_single_values_without_a_job(spark, workspace, caplog, log_format):
     assert {row.id: row.b and bytes(row.b) for row in rows.collect()} == expected
     assert got(range(10)) == (expected, 0)
     assert "found by Spark" not in caplog.text
+    assert answer(hv.blobs.inventory(None, path)) == answer(hv.blobs.inventory(spark, path))
+    assert wrong_references(spark, path) == []
 
 
 def test_single_values_that_only_hudi_merges(spark, workspace, caplog):
@@ -379,6 +397,9 @@ def test_single_values_that_only_hudi_merges(spark, workspace, caplog):
         assert hv.blobs.get(spark, path, [1], "img") == {1: b"1 of 1"}
         assert "found by Spark" not in caplog.text
         assert hv.blobs.get(spark, path, [1, 2], "img") == {1: b"1 of 1", 2: b"2 of 2"}
+    for asked in (hv.blobs.inventory, hv.blobs.verify):
+        with pytest.raises(errors.UnsupportedTableError, match="cannot be read without Spark: a merge mode or payload"):
+            asked(None, path)
     assert "are found by Spark: a merge mode or payload of the user's own merges one of the rows" in caplog.text
 
 

@@ -128,15 +128,17 @@ table_services.vector_index vectors  arguments errors events executors index ind
 blobs                       blobs    container_formats errors options schema storage
 blobs.containers            blobs    blobs container_formats errors storage
 blobs.uploads               blobs    blobs blobs.containers errors storage
-blobs.reading               blobs    arguments blobs blobs.uploads errors read read.logs read.parquet schema storage
+blobs.reading               blobs    arguments blobs blobs.uploads errors options read read.logs read.parquet schema
+                                     storage table
+blobs.samples               blobs    arguments blobs blobs.reading blobs.scans errors read read.predicate schema storage
                                      table
-blobs.samples           blobs    arguments blobs blobs.reading errors read read.logs read.parquet read.predicate
-                                 schema storage table
-blobs.counts                blobs    blobs blobs.reading blobs.uploads errors storage
+blobs.scans                 blobs    blobs blobs.reading errors read read.logs read.parquet storage table
+blobs.counts                blobs    arguments blobs blobs.reading blobs.scans blobs.uploads errors options storage
+                                     table
 blobs.copies                blobs    blobs blobs.containers blobs.reading blobs.uploads errors storage
 blobs.storing               blobs    blobs blobs.containers blobs.uploads errors storage
-spark.blobs                 blobs    arguments blobs blobs.counts blobs.reading blobs.uploads errors options schema
-                                     spark spark.catalyst storage table workers
+spark.blobs                 blobs    arguments blobs blobs.counts blobs.reading blobs.scans blobs.uploads errors options
+                                     schema spark spark.catalyst storage table workers
 writing.blobs               blobs    arguments blobs blobs.containers blobs.storing blobs.uploads errors options schema
                                      spark spark.catalyst storage table writing
 writing.rewriting           blobs    arguments blobs blobs.containers blobs.copies errors kernels read schema

@@ -19,7 +19,7 @@ from support.descriptors import open_files
 from hudi_vector.blobs.reading.base_files import BaseFiles
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.lazy import LAZY_TYPE, LazyColumns, lazy_pieces
-from hudi_vector.blobs.reading.lazy_scan import LazyScan
+from hudi_vector.blobs.scans.lazy_scan import LazyScan
 from hudi_vector.blobs.struct import BLOB_TYPE
 from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError, UnsupportedTableError
 from hudi_vector.spark.blobs.references import base_files

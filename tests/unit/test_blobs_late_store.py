@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.blob_states import DAY, BlobTable, blob, write_id
@@ -23,6 +24,7 @@ from support.loaded import module
 from support.samples import photos
 
 from hudi_vector.blobs.copies.copying import RANGES, Copier
+from hudi_vector.blobs.counts.here import inventory_here, verify_here
 from hudi_vector.blobs.names import STAGING, new_write_id
 from hudi_vector.blobs.reading.by_key import find_blobs
 from hudi_vector.blobs.reading.fetch import BlobFetcher
@@ -426,6 +428,22 @@ def test_what_a_store_refuses_is_asked_again(store: Any, tmp_path: Path, fault: 
         read = fetched(store, [(f"s3a://lake/containers/{number}", at * SIZE, SIZE) for number, at in places])
     assert (found.kept, found.doubts) == (expected.kept, ())
     assert read == [CONTENT[number][at * SIZE : (at + 1) * SIZE] for number, at in places]
+
+
+def test_an_inventory_and_a_check_of_sixty_files(store: Any, tmp_path: Path) -> None:
+    table = marked_table(store, tmp_path, "counted", 60, 30)
+    settings = Settings(store.settings)
+    store.set_delay(2 * DELAY)
+    with store.watched() as counted:
+        files = inventory_here(settings, table)
+    with store.watched() as checked:
+        wrong = verify_here(settings, table, None, deep=False)
+    store.set_delay(0)
+    used = files.filter(pc.field("blobs") > 0)
+    assert (used.num_rows, used["blobs"].to_pylist(), wrong.num_rows) == (30 * 10, [2] * 300, 0)
+    assert counted.waves <= 8, slow.summary(counted)
+    assert checked.waves <= 7, slow.summary(checked)
+    assert len(checked.requests) <= 60 + 10 + 8, slow.summary(checked)  # a base file, a container, and the table
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

@@ -211,21 +211,27 @@ def test_blobs_are_listed_and_tables_registered_without_spark(table: BlobTable, 
     assert left == (0, [])
 
 
-def test_single_blobs_are_read_without_spark(table: BlobTable, tmp_path: Path) -> None:
+def test_blobs_are_counted_checked_and_read_without_spark(table: BlobTable, tmp_path: Path) -> None:
     path = table.container(write_id(table.clock_ms, 1))
     (table.path / path).write_bytes(b"0123456789")
     instant = table.instant()
     table.base("f1", instant, {1: blob(path, 2, 3), 2: blob(path, 5, 4)})
     table.complete(instant, "commit")
     get = ["blobs", "get", str(table.path)]
-    both, absent, wrong, no_blob, pair = ran(
+    counted, sound, both, absent, wrong, no_blob, pair = ran(
         tmp_path,
+        ["blobs", "inventory", str(table.path)],
+        ["blobs", "verify", str(table.path)],
         [*get, "2", "1", "--column", "IMG"],
         [*get, "1", "9", "--column", "img"],
         [*get, "1", "--column", "imgs"],
         [*get, "1", "--column", "ts"],
         [*get, '["1", "2"]', "--column", "img"],
     )
+    code, (row,) = counted
+    assert (code, row["column"], row["container"]) == (0, "img", f"file://{table.path / path}")
+    assert (row["kind"], row["blobs"], row["bytes"], row["dead_bytes"], row["dangling"]) == ("managed", 2, 7, 3, 0)
+    assert sound == (0, [])
     values = {1: "MjM0", 2: "NTY3OA=="}
     assert both == (0, [{"key": str(key), "bytes": 5 - 3 + key, "value": values[key]} for key in (2, 1)])
     assert absent == (1, [{"key": "1", "bytes": 3, "value": values[1]}])
@@ -339,11 +345,12 @@ def test_spark_starts_for_executors_and_for_what_hudi_writes(
     commands.append(["clean-blobs", "--table", "photos"])
     commands.append(["blobs", "get", str(custom.path), "1", "--column", "img"])
     commands.append(["index", "create", str(table.path), "--column", "emb", "--conf", "spark.master=yarn"])
+    commands.append(["blobs", "inventory", str(table.path), "--conf", "spark.master=yarn"])
     program = "import json, sys\nfrom hudi_vector.command.main import main\nprint(*map(main, json.loads(sys.argv[1])))"
     env = without_java(tmp_path, {"PATH": os.environ["PATH"]})
     command = [sys.executable, "-c", program, json.dumps(commands)]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1 1 1\n", 6)
+    assert (done.stdout, done.stderr.count("Spark needs Java 17")) == ("1 1 1 1 1 1 1\n", 7)
     assert (table.path / dead).exists()
 
 

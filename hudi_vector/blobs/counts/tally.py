@@ -7,7 +7,7 @@ its size as `bytes`: so files without references are counted too, and the others
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from hudi_vector.blobs.counts.presence import DIRECTORY, GONE, TOO_SHORT, file_s
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.blobs.stored_blobs import TO_THE_END, Ints, StoredBlobs
 from hudi_vector.errors import InvalidBlobError, number_of
+from hudi_vector.storage import FileInfo
 
 __all__ = [
     "EXTERNAL",
@@ -29,7 +30,9 @@ __all__ = [
     "TALLY",
     "add_up",
     "count_blobs",
+    "count_rows",
     "summarise",
+    "tally_of_files",
     "whole_files",
 ]
 
@@ -61,6 +64,30 @@ SUMMARY = pa.schema(
     ]
 )
 _OWNER = ["file", "column", "partition"]
+_HELD_ROWS = 1 << 18
+
+
+def count_rows(batches: Iterable[pa.RecordBatch], columns: Sequence[str], area: BlobArea) -> Iterator[pa.Table]:
+    """Yield tallies of rows with ``partition`` and the placements of `columns`, each under its number.
+
+    Raises InvalidBlobError if the fields of a blob contradict each other.
+    """
+    held: list[pa.Table] = []
+    for batch in batches:
+        for number, column in enumerate(columns):
+            stored = StoredBlobs.of(batch.column(str(number)), area)
+            held.append(count_blobs(column, batch.column("partition"), stored))
+        if sum(part.num_rows for part in held) >= _HELD_ROWS:
+            yield add_up(pa.concat_tables(held))
+            held = []
+    if held:
+        yield add_up(pa.concat_tables(held))
+
+
+def tally_of_files(listed: Iterable[FileInfo]) -> pa.Table:
+    """Return the tally of files that were listed in a blob area."""
+    nothing = dict.fromkeys(("column", "partition"), None) | {"offset": 0, "length": 0, "managed": False, "blobs": 0}
+    return pa.Table.from_pylist([{"file": info.uri, **nothing, "bytes": info.size} for info in listed], TALLY)
 
 
 def count_blobs(column: str, partition: pa.Array, blobs: StoredBlobs) -> pa.Table:

@@ -14,26 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_vector.blobs.reading.by_key import why_unmergeable
 from hudi_vector.blobs.reading.lazy import LAZY_TYPE
-from hudi_vector.blobs.reading.lazy_scan import LazyScan
 from hudi_vector.blobs.reading.rows import blob_rows
 from hudi_vector.blobs.reading.wanted import wanted_of
+from hudi_vector.blobs.scans.lazy_scan import LazyScan
+from hudi_vector.blobs.scans.merged import KEY, SEQNO, logs_of, merge
 from hudi_vector.blobs.struct import BlobColumns
-from hudi_vector.errors import UnmergeableError, UnsupportedTableError
+from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.read.conform import conform, vector_type
-from hudi_vector.read.logs.base_rows import base_rows
-from hudi_vector.read.logs.keys import log_keys
-from hudi_vector.read.logs.versions import log_versions, merged_columns, valid_versions
-from hudi_vector.read.parquet.data_file import DataFile, reading
 from hudi_vector.read.predicate.form import Predicate, evaluate
 from hudi_vector.read.predicate.form import columns as columns_of
-from hudi_vector.storage import FileInfo, open_storage
+from hudi_vector.storage import FileInfo
 from hudi_vector.table.model import FileSlice, Snapshot
 
 __all__ = ["SampleScan", "carried"]
-
-_KEY, _SEQNO = "_hoodie_record_key", "_hoodie_commit_seqno"
 
 
 def carried(blob: str) -> str:
@@ -97,50 +91,18 @@ class SampleScan:
 
     def _merged(self, file_slice: FileSlice) -> pa.Table:
         """Return the rows of a file slice with log files, merged as Hudi merges them."""
-        snapshot, options = self.snapshot, self.snapshot.source.options
-        names = merged_columns(snapshot)
-        logs = log_versions(file_slice, None, names, options)
+        logs = logs_of(self.snapshot, file_slice)
         if logs is None:
             return self._base(file_slice.base_file, ())
-        reason = why_unmergeable(snapshot, file_slice)
-        if reason is not None:
-            raise UnmergeableError(f"'{snapshot.source.name}' cannot be read without Spark: {reason}; compact it first")
-        base = file_slice.base_file
-        assert base is not None
-        found = self._base(base, (_KEY, _SEQNO))
-        touched = np.asarray(pc.is_in(found[_KEY], value_set=self._touched(file_slice)))
-        valid = valid_versions(snapshot, file_slice, self._stored(base, np.flatnonzero(touched), names), logs, options)
-        versions = zip(found[_KEY].to_pylist(), found[_SEQNO].to_pylist(), strict=True)
-        stays = [
-            not is_touched or (each in valid and each not in logs.rows)
-            for each, is_touched in zip(versions, touched.tolist(), strict=True)
-        ]
-        of_logs = [logs.rows[each] for each in sorted(valid) if each in logs.rows]
-        return pa.concat_tables([found.filter(pa.array(stays)), self._logged(of_logs)], promote_options="default")
-
-    def _touched(self, file_slice: FileSlice) -> pa.Array:
-        """Return the record keys that log files write, change or delete."""
-        options, parts = self.snapshot.source.options, [pa.array([], pa.string())]
-        for log in file_slice.log_files:
-            with reading(log.uri), open_storage(log.uri, options).open(log.uri, mapped=False) as source:
-                parts.append(log_keys(source))
-        return pa.concat_arrays(parts)
-
-    def _stored(self, file: FileInfo, rows: Any, names: Iterable[str]) -> pa.Table:
-        """Return the columns that decide a merge of rows of a base file, as it stores them."""
-        data = DataFile(file, self.snapshot.source.options, mapped=False)
-        try:
-            held = data.metadata.schema.to_arrow_schema()
-            schema = pa.schema([field for field in held if field.name in names])
-            parts = base_rows(file, self.snapshot.source.options, rows, schema, data)
-            return pa.concat_tables([schema.empty_table(), *parts])
-        finally:
-            data.close()
+        found = self._base(file_slice.base_file, (KEY, SEQNO))
+        merged = merge(self.snapshot, file_slice, found, logs)
+        parts = [found.filter(pa.array(merged.stays)), self._logged(merged.logged)]
+        return pa.concat_tables(parts, promote_options="default")
 
     def _logged(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         """Return rows of log files in the table's types."""
         columns = {}
-        for field in self._fields(dict.fromkeys([*self._needed, _KEY, _SEQNO])):
+        for field in self._fields(dict.fromkeys([*self._needed, KEY, SEQNO])):
             columns[field.name] = _column([row.get(field.name) for row in rows], field)
         for name in self.blobs:
             lazy, own = _references(BlobColumns.of(blob_rows([row.get(name) for row in rows])))

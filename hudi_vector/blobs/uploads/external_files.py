@@ -13,7 +13,7 @@ from hudi_vector.blobs.uploads.side_tables import PINS, SideTable, load_table, p
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import Storage, StorageOptions, open_storage, root_of
 
-__all__ = ["PIN_SCHEMA", "Pins", "file_infos", "pinned_paths", "was_touched"]
+__all__ = ["PIN_SCHEMA", "Pins", "file_infos", "pinned_paths", "pins_of", "was_touched"]
 
 PIN_SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
 """A pin: the reference's path as stored in the row, the file's size in bytes, its mtime in nanoseconds since 1970."""
@@ -53,8 +53,13 @@ def pinned_paths(upload: Upload, options: StorageOptions) -> list[str]:
     Files in blob areas (of the table or a lender) are always pinned, other files depending on the setting; a file
     without a modification time is never pinned. Raises DataFileError if a list of pins is gone or damaged.
     """
+    return [path for part in pins_of(upload, options) for path in part["path"].to_pylist()]
+
+
+def pins_of(upload: Upload, options: StorageOptions) -> list[pa.Table]:
+    """Return the tables of `PIN_SCHEMA` that a write published; raise DataFileError if one is gone or damaged."""
     storage, folder = open_storage(upload.table, options), uploads_folder(upload.table, upload.write_id)
-    return [path for pin in upload.pins for path in load_table(storage, folder, pin, PIN_SCHEMA)["path"].to_pylist()]
+    return storage.each(lambda pin: load_table(storage, folder, pin, PIN_SCHEMA), upload.pins)
 
 
 def file_infos(uris: Sequence[str], options: StorageOptions, *, lenient: bool) -> list[pafs.FileInfo | None]:

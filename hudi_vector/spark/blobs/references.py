@@ -17,7 +17,7 @@ from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.reading.base_files import BaseFiles
 from hudi_vector.blobs.reading.fetch import BlobFetcher
 from hudi_vector.blobs.reading.lazy import LazyColumns, lazy_pieces
-from hudi_vector.blobs.reading.lazy_scan import LazyScan
+from hudi_vector.blobs.scans.lazy_scan import LazyScan
 from hudi_vector.errors import UnknownColumnError, UnsupportedTableError, number_of
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.spark.blobs.functions import COPIES, NO_NUMBER, bytes_column, numbers_of

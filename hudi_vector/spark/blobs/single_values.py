@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudi_vector.arguments import as_text, known_arguments
+from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.reading.batches import read_batches
-from hudi_vector.blobs.reading.by_key import KeyedBlobs, blob_paths, find_blobs, why_not_direct
+from hudi_vector.blobs.reading.by_key import KeyedBlobs, find_blobs, why_not_direct
 from hudi_vector.blobs.reading.fetch import BlobFetcher
+from hudi_vector.blobs.reading.source import blob_path, blob_path_or_none, source_here
 from hudi_vector.blobs.struct import BlobColumns
 from hudi_vector.errors import (
     DataFileError,
     InvalidArgumentError,
     InvalidTypeError,
-    UnknownColumnError,
     UnsupportedTableError,
     number_of,
 )
 from hudi_vector.options import CACHE_MAX_BYTES, Settings
-from hudi_vector.storage import StorageOptions, normalise, path_text, scheme_of
-from hudi_vector.table.model import Snapshot, Source
+from hudi_vector.storage import scheme_of
+from hudi_vector.table.model import Snapshot
 from hudi_vector.table.native import NativeTable
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def get(
     source = table_source(spark, table, look=False)
     try:
         snapshot = NativeTable(source).snapshot()
-        path = _path_of(column, snapshot)
+        path = blob_path_or_none(snapshot, column)
         if path is None:
             return _by_spark(spark, table, keys, column, "the column is not found by its name")
         wanted = _texts(keys, snapshot.config.record_key_fields, source.name)
@@ -93,18 +93,10 @@ def get(
 
 def _here(settings: Settings, table: str | os.PathLike[str], keys: Any, column: str) -> dict[Any, bytes | None]:
     """Return what `get` returns for a table that is given by its path, without a session."""
-    name = as_text(path_text(table), "table") or ""
-    if "/" not in name:
-        raise InvalidArgumentError(f"'{name}' is found by a session only; give one, or a path")
-    source = Source(normalise(name), name, StorageOptions.of(settings.values))
+    source = source_here(settings, table)
     snapshot = NativeTable(source).snapshot()
-    path = _path_of(column, snapshot)
-    if path is None:
-        known = [".".join(each) for each in blob_paths(snapshot.schema)]
-        if str(column).lower() in (each.lower() for each in snapshot.schema.names):
-            raise InvalidTypeError(f"column '{column}' of '{name}' is no BLOB; its BLOB columns are {known}")
-        raise UnknownColumnError.of(str(column), known, name)
-    wanted = _texts(keys, snapshot.config.record_key_fields, name)
+    path = blob_path(snapshot, column)
+    wanted = _texts(keys, snapshot.config.record_key_fields, source.name)
     try:
         found = _found(snapshot, path, wanted, CACHE_MAX_BYTES.in_session(settings))
     except UnsupportedTableError as problem:
@@ -143,12 +135,6 @@ def _bytes(blobs: pa.StructArray, fetcher: BlobFetcher) -> Iterator[bytes | None
     batches = iter([pa.record_batch({"blob": blobs})])
     for read in read_batches(batches, {"blob": "blob"}, fetcher, _BUDGET):
         yield from (value.as_py() for value in read.column("blob"))
-
-
-def _path_of(column: Any, snapshot: Snapshot) -> tuple[str, ...] | None:
-    """Return the path of a BLOB column that a user names in any case, or None."""
-    paths = {".".join(path).lower(): path for path in blob_paths(snapshot.schema)}
-    return paths.get(column.lower()) if isinstance(column, str) else None
 
 
 def _by_spark(

@@ -56,7 +56,7 @@ def container_states(
     With `order`, the planned order of the rows, the states are those after the rows were put in that order, which reads
     the references a second time. Raise DataFileError if the rows cannot be read.
     """
-    from hudi_vector.spark.blobs.inventory import inventory_of
+    from hudi_vector.spark.blobs.counted import inventory_of
     from hudi_vector.writing.failures import in_one_sentence
     from hudi_vector.writing.rewriting.row_order import laid_out
 

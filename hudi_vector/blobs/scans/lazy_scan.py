@@ -9,12 +9,12 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from hudi_vector.blobs.nested import replace_column
-from hudi_vector.blobs.reading.base_files import blob_column, blob_columns, place_in
+from hudi_vector.blobs.reading.base_files import place_in
 from hudi_vector.blobs.reading.lazy import LAZY_TYPE
 from hudi_vector.blobs.reading.wanted import wanted_of
+from hudi_vector.blobs.scans.bare_file import BareFile
 from hudi_vector.blobs.struct import BlobColumns
 from hudi_vector.errors import DataFileError
 from hudi_vector.read.conform import conform
@@ -22,10 +22,6 @@ from hudi_vector.read.parquet.byte_column import Located
 from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 
 __all__ = ["LazyScan"]
-
-_BATCH_BYTES = 4 << 20
-_MOST_ROWS = 8192
-_PAGE_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,30 +54,17 @@ class LazyScan:
                 raise DataFileError(f"the data file '{file.uri}' cannot be read: {problem}") from problem
 
     def _read(self, file: FileInfo, source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
-        # Without pre_buffer, pages are read as needed instead of whole row groups.
-        parquet = pq.ParquetFile(
-            source, pre_buffer=False, buffer_size=_PAGE_BUFFER_BYTES, coerce_int96_timestamp_unit="us"
-        )
-        metadata = parquet.metadata
-        blobs = blob_columns(metadata)
+        bare = BareFile(source, file.uri)
         # A file that was written before the column was added has no bytes to refer to.
-        name = next((found for found in blobs if found.lower() == self.column.lower()), None)
-        values = None if name is None else blob_column(source, metadata, name, file.uri)
-        leaves = [path for path in _leaves(metadata) if path != f"{name}.data" and self._is_wanted(path)]
-        row = 0
-        for group in range(metadata.num_row_groups):
-            located = None if values is None else values.locate(group)
-            first = row
-            size = _rows_at_once(metadata.row_group(group), frozenset(leaves))
-            for batch in parquet.iter_batches(size, [group], leaves, use_threads=False):
-                rows = batch
-                if name is not None and located is not None:
-                    here = slice(row - first, row - first + batch.num_rows)
-                    part = Located(located.length[here], located.offset[here])
-                    place = place_in(file.uri, name, blobs)
-                    rows = replace_column(batch, name, partial(_references, part, file.uri, place, row), file.uri, {})
-                row += batch.num_rows
-                yield from conform(rows, list(self.schema)).combine_chunks().to_batches()
+        name = bare.spelled(self.column)
+        for part in bare.rows(() if name is None else (name,), self._is_wanted):
+            rows = part.rows
+            if name is not None:
+                place = place_in(file.uri, name, bare.columns)
+                rows = replace_column(
+                    rows, name, partial(_references, part.data[name], file.uri, place, part.first), file.uri, {}
+                )
+            yield from conform(rows, list(self.schema)).combine_chunks().to_batches()
 
     def _is_wanted(self, leaf: str) -> bool:
         """Return True if a leaf of a file belongs to one of the columns; for names with dots, perhaps to another."""
@@ -126,14 +109,3 @@ def _opened(file: FileInfo, options: StorageOptions) -> pa.NativeFile:
                 "call blob_references again"
             ) from problem
         raise
-
-
-def _leaves(metadata: pq.FileMetaData) -> list[str]:
-    return [metadata.schema.column(i).path for i in range(len(metadata.schema))]
-
-
-def _rows_at_once(group: pq.RowGroupMetaData, leaves: frozenset[str]) -> int:
-    """Return the number of rows whose columns in `leaves` have about 4 MiB, at most 8192 and at least 1."""
-    columns = (group.column(i) for i in range(group.num_columns))
-    size = sum(int(column.total_uncompressed_size) for column in columns if column.path_in_schema in leaves)
-    return max(1, min(_MOST_ROWS, _BATCH_BYTES * int(group.num_rows) // max(1, size)))
