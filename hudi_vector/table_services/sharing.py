@@ -16,6 +16,7 @@ from hudi_vector.blobs.registry import LEAVING, LEFT, REGISTERED, enter, read_re
 from hudi_vector.blobs.uploads.external_files import pinned_paths
 from hudi_vector.blobs.uploads.manifest import UNREADABLE, list_uploads
 from hudi_vector.errors import HudiVectorError, InvalidArgumentError, RefusedError
+from hudi_vector.shown import Listed
 from hudi_vector.storage import StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
@@ -39,7 +40,7 @@ _LOCAL = StorageOptions()
 
 
 @known_arguments()
-def register_tables(spark: SparkSession | Settings | None, table: str, others: Sequence[str]) -> list[str]:
+def register_tables(spark: SparkSession | Settings | None, table: str, others: Sequence[str]) -> Listed[str]:
     """Allow tables to refer to each other's blobs.
 
     Each of the tables lists every other one in its registry. From then on ``hv.write`` keeps references from one table
@@ -65,13 +66,13 @@ def register_tables(spark: SparkSession | Settings | None, table: str, others: S
     """
     root, _, options = locate_anyhow(spark, table)
     share([root, *(locate_anyhow(spark, other)[0] for other in texts("others", others))], options)
-    return sorted(read_registry(root, options))
+    return Listed(sorted(read_registry(root, options)))
 
 
 @known_arguments()
 def unregister_tables(
     spark: SparkSession | Settings | None, table: str, others: Sequence[str], *, gone: bool = False
-) -> list[str]:
+) -> Listed[str]:
     """Remove tables from each other's registry, provided that neither refers to a blob of the other.
 
     Args:
@@ -96,11 +97,11 @@ def unregister_tables(
     root, _, options = locate_anyhow(spark, table)
     for other in texts("others", others):
         part(root, normalise(other) if gone else locate_anyhow(spark, other)[0], options, gone=gone)
-    return sorted(read_registry(root, options))
+    return Listed(sorted(read_registry(root, options)))
 
 
 @known_arguments()
-def registered_tables(spark: SparkSession | Settings | None, table: str) -> list[str]:
+def registered_tables(spark: SparkSession | Settings | None, table: str) -> Listed[str]:
     """List the tables whose rows may refer to a table's blobs.
 
     Args:
@@ -118,7 +119,7 @@ def registered_tables(spark: SparkSession | Settings | None, table: str) -> list
         >>> hv.table_services.registered_tables(spark, "photos")
     """
     root, _, options = locate_anyhow(spark, table)
-    return sorted(read_registry(root, options))
+    return Listed(sorted(read_registry(root, options)))
 
 
 def share(tables: Sequence[str], options: StorageOptions = _LOCAL) -> None:

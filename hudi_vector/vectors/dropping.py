@@ -155,7 +155,7 @@ def drop_column(
 @known_arguments()
 def find_vectors(
     spark: SparkSession | Settings | None, table: str | os.PathLike[str], column: str
-) -> list[ColumnHolder]:
+) -> Listed[ColumnHolder]:
     """Find the data files of all retained versions of a table that hold vectors of a column, dropped or not.
 
     Args:

@@ -29,6 +29,7 @@ def test_a_table_that_borrows_blobs(spark, workspace, capsys):
     assert main(["register-tables", *given, "--with", str(albums)]) == 0
     assert json.loads(capsys.readouterr().out) == {"table": f"file://{albums}"}
     assert services.registered_tables(spark, str(albums)) == [f"file://{photos}"]
+    assert services.registered_tables(spark, str(albums)).rows() == [{"value": f"file://{photos}"}]
     write(borrowed, albums)
     expected = {i: content(i + 1000, 500) for i in range(2)}
     assert stored(spark, albums) == expected

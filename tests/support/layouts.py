@@ -32,8 +32,6 @@ SETTINGS: Mapping[str, str] = {
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.compact.inline": "false",
-    "hoodie.bloom.index.filter.type": "SIMPLE",
-    "hoodie.index.bloom.num_entries": "100",
     "hoodie.upsert.shuffle.parallelism": "1",
     "hoodie.insert.shuffle.parallelism": "1",
     "hoodie.bulkinsert.shuffle.parallelism": "1",

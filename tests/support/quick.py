@@ -78,6 +78,9 @@ QUICK: dict[str, str] = {
     "hoodie.upsert.shuffle.parallelism": "2",
     "hoodie.insert.shuffle.parallelism": "2",
     "hoodie.bulkinsert.shuffle.parallelism": "2",
+    # A filter for sixty thousand keys is 430 KB in each file, which a tenth of a commit goes into.
+    "hoodie.bloom.index.filter.type": "SIMPLE",
+    "hoodie.index.bloom.num_entries": "100",
 }
 
 
@@ -85,6 +88,8 @@ HUDI: Mapping[str, str] = {
     "hoodie.metadata.enable": "true",
     "hoodie.embed.timeline.server": "true",
     "hoodie.write.markers.type": "TIMELINE_SERVER_BASED",
+    "hoodie.bloom.index.filter.type": "DYNAMIC_V0",
+    "hoodie.index.bloom.num_entries": "60000",
 }
 """What users have who set nothing: Hudi's own defaults."""
 

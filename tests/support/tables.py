@@ -53,11 +53,11 @@ def frame(
 
 
 def write(df: DataFrame, path: Path | str, **options: Any) -> None:
-    """Write with Hudi's own DataFrame writer."""
+    """Write with Hudi's own DataFrame writer: an upsert, which the first commit of a table needs not be."""
     settings: Mapping[str, str] = {
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.datasource.write.operation": "upsert" if Path(path, ".hoodie").exists() else "insert",
         **QUICK,
         **{f"hoodie.{key.replace('__', '.')}": str(value) for key, value in options.items()},
     }

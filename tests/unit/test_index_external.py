@@ -171,6 +171,7 @@ def test_what_no_list_needs_is_removed(tmp_path: Path, directory: str) -> None:
     assert hv.index.compact(None, files=files[:4], column="emb", directory=directory, grace="0s") == []
     os.unlink(files[4])
     gone = hv.index.compact(None, files=files[:4], column="emb", directory=directory, grace="0s")
+    assert gone.rows() == [{"value": path} for path in gone]
     assert sorted(name.partition("/")[0] for name in gone) == ["manifests", "segments"]
     assert_exact(directory, {"index": 4}, files=files[:4])
     assert hv.index.verify(None, files=files[:4], column="emb", directory=directory) == []

@@ -15,6 +15,7 @@ from hudi_vector.index.locations import IndexPlace
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, newest_since, publish_manifest
 from hudi_vector.index.packing import packed, segments_to_repack
 from hudi_vector.options import Settings, parse_duration
+from hudi_vector.shown import Listed
 from hudi_vector.storage import Storage, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.side_files import generation_of, is_side_file
@@ -38,7 +39,7 @@ def compact(
     kind: str | None = None,
     metric: str | None = None,
     **place: Unpack[IndexSource],
-) -> list[str]:
+) -> Listed[str]:
     """Drop the segments of base files that are gone, and delete files that no manifest names any more.
 
     On an object store, segments in separate files and small packs are put into larger packs, and packs that hold
@@ -77,9 +78,11 @@ def compact(
     since = clock_ms() - window
     needed, given_up = _of_other_lists(index, since, at.spec.options)
     needed |= _named_by([manifest, *newest_since(storage, index.folder, since, index.key)])
+    parts = ("manifests", "models", "segments", "packs")
+    listed = storage.each(lambda part: storage.list_files(join(index.folder, part), recursive=True), parts)
     gone = []
-    for part in ("manifests", "models", "segments", "packs"):
-        for file in storage.list_files(join(index.folder, part), recursive=True):
+    for part, files in zip(parts, listed, strict=True):
+        for file in files:
             key = file.uri.rsplit("/", 2)[1]
             needless = file.name not in needed
             if part == "manifests" and is_side_file(file.name):
@@ -87,9 +90,10 @@ def compact(
                 needless &= key in given_up or is_older
             old = file.mtime_ns // 1_000_000 < since
             if needless and old:
-                gone.append(file)
+                gone.append(file.uri)
     # Searches that begin now read the newest generation, whose files are never deleted here.
-    return [file.uri.removeprefix(index.folder + "/") for file in gone if storage.delete(file.uri)]
+    deleted = storage.each(storage.delete, gone)
+    return Listed(uri.removeprefix(index.folder + "/") for uri, done in zip(gone, deleted, strict=True) if done)
 
 
 def _without_gone_files(index: Index, storage: Storage, storage_options: StorageOptions) -> IndexManifest:
