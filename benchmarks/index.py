@@ -130,6 +130,11 @@ def single(case: Case, kinds: Sequence[str], figures: Figures) -> None:
                 )  # fmt: skip
             more = {"algorithm": kind, "recall_target": 0.95}
             timed(figures, f"{kind}, recall target 0.95", case, case.queries, lambda q, more=more: find(q, **more))
+            phases(
+                figures,
+                f"{kind}, recall target 0.95",
+                [t.search(q, K, metric="l2", columns=["id"], **more).report for q in case.asked()[: case.queries]],
+            )
         timed(figures, "exact, in memory", case, case.queries, lambda q: find(q, mode="exact"))
         for share in (0.5, 0.1, 0.01, 0.001):
             text = f"price < {share}"
@@ -168,6 +173,12 @@ def batch(case: Case, kinds: Sequence[str], figures: Figures) -> None:
             for subject, _ in ways:
                 recall = float(np.mean(shares[subject]))
                 figures.add(f"batch of {most}, {subject}", recall=recall, queries_per_second=spread(rates[subject]))
+
+
+def phases(figures: Figures, subject: str, reports: Sequence[Any]) -> None:
+    """Latencies of the phases of searches, as their reports say them."""
+    for phase in reports[0].seconds:
+        figures.add(f"{subject}: {phase}", **percentiles([1000 * report.seconds[phase] for report in reports]))
 
 
 def finder(t: Any) -> Callable[..., list[int]]:

@@ -157,7 +157,7 @@ class SearchReport(Shown):
         lines = [
             f"search of {self.table} at instant {instant}: {found}, {wanted}, {self.metric}",
             f"  {execution}; slices: {slices}, {kept}",
-            f"  rows: {rows}, {vectors}; {self.bytes_read} bytes read",
+            f"  rows: {rows}, {vectors}; {number_of(self.bytes_read, 'byte')} read",
             f"  {reached}; {phases}",
             f"  proved: {self.proved} of {certain} certainly in the exact answer",
         ]

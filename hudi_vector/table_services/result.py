@@ -200,7 +200,7 @@ def report_lines(result: CleanResult | RestoreResult) -> Iterator[str]:
     if result.leftovers:
         gone = "would be deleted" if result.dry_run else "deleted"
         size = sum(file.bytes for file in result.leftovers)
-        yield f"{number_of(len(result.leftovers), 'leftover')} of killed processes ({size} bytes) {gone}"
+        yield f"{number_of(len(result.leftovers), 'leftover')} of killed processes ({number_of(size, 'byte')}) {gone}"
     if result.retained_files:
         yield (
             f"{number_of(result.opened_files, 'file was', 'files were')} read to know the references of "
@@ -223,7 +223,7 @@ def _what_went(result: CleanResult) -> str:
 
 
 def _files(files: list[CleanFile], size: int) -> str:
-    return f"{number_of(len(files), 'file')} ({size} bytes)"
+    return f"{number_of(len(files), 'file')} ({number_of(size, 'byte')})"
 
 
 def _row(action: str, file: CleanFile) -> dict[str, Any]:

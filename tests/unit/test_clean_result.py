@@ -34,14 +34,14 @@ def test_each_file_has_one_row() -> None:
 @pytest.mark.parametrize(
     ("result", "lines"),
     [
-        (SWEPT, ["1 file (1 bytes) moved to the trash by sweep S, 2 kept, 1 failed", "report: /t/r"]),
+        (SWEPT, ["1 file (1 byte) moved to the trash by sweep S, 2 kept, 1 failed", "report: /t/r"]),
         (CleanResult("/t", []), ["0 files (0 bytes) moved to the trash, 0 kept"]),
         (CleanResult("/t", [A], [A], bytes=1, trash=False, sweep_id="S"),
-         ["1 file (1 bytes) deleted by sweep S, 0 kept"]),
+         ["1 file (1 byte) deleted by sweep S, 0 kept"]),
         (CleanResult("/t", [A, B], kept=[WAITS], bytes=1, dry_run=True, expired=[D]),
-         ["1 file (1 bytes) would go to the trash, 1 kept", "1 file (4000 bytes) would leave the trash for good"]),
+         ["1 file (1 byte) would go to the trash, 1 kept", "1 file (4000 bytes) would leave the trash for good"]),
         (CleanResult("/t", [A], bytes=1, dry_run=True, trash=False, refusal="too much"),
-         ["the run would be refused: too much", "1 file (1 bytes) would go for good, 0 kept"]),
+         ["the run would be refused: too much", "1 file (1 byte) would go for good, 0 kept"]),
         (CleanResult("/t", [], kept=[D], trash=None, mark_id="M", doubts=("x is broken",), notes=("y is old",)),
          ["nothing may go: x is broken", "note: y is old", "0 files (0 bytes) unneeded, found by mark M, 1 kept"]),
         (CleanResult("/t", [], expired=[A, B]),

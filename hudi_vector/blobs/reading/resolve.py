@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hudi_vector.blobs.files import UNASKED, BlobFile, BlobFiles, Trouble
 from hudi_vector.blobs.reading.wanted import Ints, Part, Wanted
 from hudi_vector.blobs.struct import MAX_VALUE_BYTES, Flags
-from hudi_vector.errors import BlobReadError
+from hudi_vector.errors import BlobReadError, number_of
 
 __all__ = ["MAX_VALUE_BYTES", "Resolved", "resolve"]
 
@@ -51,14 +51,14 @@ class Resolved:
     def _reason(self, row: int) -> str:
         trouble, size = self.trouble[row], int(self.size[row])
         if trouble == _PAST_END:
-            return f"bytes from {self.start[row]} on are asked for, and the blob has {size} bytes"
+            return f"bytes from {self.start[row]} on are asked for, and the blob has {number_of(size, 'byte')}"
         if trouble == _TOO_LARGE:
             return f"it has {size} bytes, and one value holds at most {MAX_VALUE_BYTES}; read it in parts"
         file = self.files[self.wanted.file[row]]
         if isinstance(file, Trouble):
             return file.reason
         assert file is not None
-        return f"the file is too short, it has {file.size} bytes"
+        return f"the file is too short, it has {number_of(file.size, 'byte')}"
 
 
 def resolve(

@@ -16,6 +16,7 @@ from hudi_vector.blobs.names import BLOB_AREA
 from hudi_vector.blobs.reach import Reach
 from hudi_vector.blobs.storing.incoming import BatchPlace, Incoming
 from hudi_vector.blobs.uploads.external_files import Pins, file_infos
+from hudi_vector.errors import number_of
 from hudi_vector.storage import StorageOptions, join, normalise, scheme_of
 
 __all__ = ["ReferenceRules", "checked"]
@@ -147,8 +148,8 @@ def _check_ranges(incoming: Incoming, sizes: npt.NDArray[np.int64], spot: BatchP
     spot.refuse(
         (sizes >= 0) & (offset > sizes - length),
         lambda row: (
-            f"its range of {length[row]} bytes from byte {offset[row]} on goes past the end of {path(row)}, "
-            f"which has {sizes[row]} bytes"
+            f"its range of {number_of(length[row], 'byte')} from byte {offset[row]} on goes past the end of "
+            f"{path(row)}, which has {number_of(sizes[row], 'byte')}"
         ),
     )
 

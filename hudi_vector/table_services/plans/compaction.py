@@ -188,7 +188,7 @@ def _judged(state: ContainerState, thresholds: Thresholds) -> PlannedContainer:
     elif _is_disordered(state, thresholds):
         action, reason = REPACK, f"{state.disorder} percent of its blobs do not lie in the order of their rows"
     elif state.bytes < thresholds.small_size and not _is_alone(state, thresholds):
-        action, reason = REPACK, f"it is small, {state.bytes} bytes"
+        action, reason = REPACK, f"it is small, {number_of(state.bytes, 'byte')}"
     else:
         action, reason = KEEP, f"rows refer to {share} percent of its bytes"
     return PlannedContainer(state.path, state.partition, state.column, state.bytes, state.live, action, reason)

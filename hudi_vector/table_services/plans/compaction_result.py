@@ -105,9 +105,9 @@ class CompactResult(Shown):
                 f"{number_of(self.references, 'reference')} "
                 f"rewritten by {number_of(len(self.commits), 'commit')}, {len(self.kept)} kept"
             )
-            yield f"{self.reclaimable_bytes} bytes can go when older snapshots are gone"
+            yield f"{number_of(self.reclaimable_bytes, 'byte')} can go when older snapshots are gone"
         if self.deduplicated_bytes:
-            yield f"{self.deduplicated_bytes} bytes of equal blobs were not stored again"
+            yield f"{number_of(self.deduplicated_bytes, 'byte')} of equal blobs were not stored again"
         if self.restored_rows:
             changed = "that other writers changed meanwhile"
             yield f"{number_of(self.restored_rows, f'row {changed} was', f'rows {changed} were')} restored"

@@ -17,7 +17,7 @@ from hudi_vector.blobs.leases import CLEAN, read_lease
 from hudi_vector.blobs.registry import REGISTERED, read_registry
 from hudi_vector.blobs.uploads.external_files import file_infos, pinned_paths
 from hudi_vector.blobs.uploads.manifest import StagedContainer, Upload
-from hudi_vector.errors import BlobWriteError
+from hudi_vector.errors import BlobWriteError, number_of
 from hudi_vector.storage import StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
 
@@ -86,7 +86,7 @@ def require_stored(
         if size != container.bytes:
             raise BlobWriteError(
                 f"{outcome}, but its container '{container.path}' "
-                + ("is gone" if size is None else f"has {size} bytes instead of {container.bytes}")
+                + ("is gone" if size is None else f"has {number_of(size, 'byte')} instead of {container.bytes}")
                 + "; something removed it before that was noted: bring it back with restore_blobs, or write the rows "
                 "again"
             )
