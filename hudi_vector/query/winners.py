@@ -39,15 +39,17 @@ def fetch_rows(
     def read(number: int) -> pa.Table:
         return _rows_of_slice(readers[number], winners, places[number], names)
 
-    # Cached columns are read inline: handing over to a thread would take longer.
-    each: Each = map
-    if not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in readers):
-        is_remote = any(isinstance(reader, ParquetSlice) and not reader.is_local for reader in readers)
-        each = partial(parallel.each, decodes=True) if is_remote else threads.map if threads else map
-    parts = list(each(read, range(len(places))))
+    # Columns in the cache are taken here: handing over to a thread would take longer.
+    found = dict(enumerate(_held(*one, winners, names) for one in zip(readers, places, strict=True)))
+    left = [number for number, held in found.items() if held is None]
+    if left:
+        others = [readers[number] for number in left]
+        is_remote = any(isinstance(reader, ParquetSlice) and not reader.is_local for reader in others)
+        each: Each = partial(parallel.each, decodes=True) if is_remote else threads.map if threads else map
+        found |= zip(left, each(read, left), strict=True)
     back = np.empty(len(winners), np.int64)
     back[np.concatenate(places)] = np.arange(len(winners))
-    return pa.concat_tables(parts).take(pa.array(back))
+    return pa.concat_tables(found.values()).take(pa.array(back))
 
 
 def named_rows(
@@ -63,6 +65,11 @@ def named_rows(
     """
     rows = fetch_rows(plan, winners, list(dict.fromkeys(physical[name] for name in names)), keep=True, threads=threads)
     return pa.table([rows.column(physical[name]) for name in names], names=list(names)) if names else rows
+
+
+def _held(reader: SliceReader, here: Ints, winners: Winners, names: Sequence[str]) -> pa.Table | None:
+    """Return the winning rows of a slice, or None unless the process's cache holds their columns."""
+    return reader.held_rows(winners.position[here], names) if isinstance(reader, ParquetSlice) else None
 
 
 def _rows_of_slice(reader: SliceReader, winners: Winners, here: Ints, names: Sequence[str]) -> pa.Table:

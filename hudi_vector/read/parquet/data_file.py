@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = ["DataFile", "held_in_memory", "held_stream", "reading"]
 _PAGE_BUFFER_BYTES = 1 << 20
 _REMOTE_BUFFER_BYTES = 8 << 20
 _MOST_HELD = 64 << 20
+_REWRITTEN = "it was rewritten after it was listed"
 
 # The bytes of files in `held_in_memory`.
 _HELD: dict[FileInfo, pa.Buffer] = {}
@@ -118,6 +120,21 @@ class DataFile:
             self._source = self._opened(self._mapped)
         return self._source
 
+    def short_reads(self, places: Iterable[tuple[int, int]]) -> bytes:
+        """Return the bytes of a local file at some places, each a beginning and a length, one after another.
+
+        A file opened by pyarrow takes longer than a few such reads. Raises OSError if the file is missing or its size
+        differs from the listing.
+        """
+        uri = self.file.uri
+        descriptor = os.open(open_storage(uri, self._options).path(uri), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_size != self.file.size:
+                raise OSError(_REWRITTEN)
+            return b"".join([os.pread(descriptor, length, begin) for begin, length in places])
+        finally:
+            os.close(descriptor)
+
     def content(self) -> npt.NDArray[np.uint8]:
         """Return all bytes of a local file, mapped into memory.
 
@@ -134,7 +151,7 @@ class DataFile:
             source = storage.open(uri, mapped=mapped, size=self.file.size, mtime_ns=self.file.mtime_ns)
             if source.size() != self.file.size:
                 source.close()
-                raise OSError("it was rewritten after it was listed")
+                raise OSError(_REWRITTEN)
         return FetchedFile(source, self.file.size) if self.is_remote else source
 
     def parquet(self) -> pq.ParquetFile:

@@ -163,12 +163,25 @@ class ParquetSlice:
         counts.filtered += live - int(allowed.sum())
         return allowed
 
+    def held_rows(self, positions: Ints, names: Sequence[str]) -> pa.Table | None:
+        """Return what `rows` returns for a file of one row group, or None unless the cache holds its columns decoded.
+
+        Raises DataFileError if the file has no such row.
+        """
+        if not self._data.has_footer or self._data.metadata.num_row_groups != 1:
+            return None
+        whole = self._held_columns(names)
+        if whole is None:
+            return None
+        rows_within(positions, len(whole), self._file.uri)
+        return whole.take(pa.array(positions))
+
     def rows(self, positions: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Return columns of the rows at these positions, in the table's types and in the order of `positions`."""
+        if (held := self.held_rows(positions, names)) is not None:
+            return held
         metadata = self._data.metadata
         rows_within(positions, metadata.num_rows, self._file.uri)
-        if metadata.num_row_groups == 1 and (whole := self._held_columns(names)) is not None:
-            return whole.take(pa.array(positions))
         order = np.argsort(positions, kind="stable")
         ordered = positions[order]
         wanted, start = list[tuple[int, Ints]](), 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,25 +107,28 @@ class VectorPages:
     def __init__(self, file: DataFile, paged: PagedChunk, reads: RangeReads, cache: ByteCache | None) -> None:
         self._file = file
         self._paged = paged
-        self._reads = reads.at(file.file.uri)
+        self._suited = reads
         self._cache = cache
         # On local disk reading a few bytes takes microseconds: enough to see how a page is stored without reading it.
         self._peeks = not file.is_remote
         # On local disk, planning a few reads takes longer than it saves.
         self._unplanned = _FEW_RANGES if self._peeks and not reads.max_gap else -1
 
+    @cached_property
+    def _reads(self) -> RangeReads:
+        return self._suited.at(self._file.file.uri)
+
     def rows(self, rows: Ints) -> ChosenRows:
         """Return the vectors of distinct ascending rows, counted from the first row of the row group.
 
         Raises DataFileError if the file is damaged.
         """
-        self._file.source()  # opened here, before several threads do it at once
         with reading(self._file.file.uri):
-            if self._paged.is_full and self._paged.chunk.codec is None:
-                return self._direct(rows)
-            found = self._one_by_one(rows)
+            is_plain = self._paged.is_full and self._paged.chunk.codec is None
+            found = None if is_plain else self._one_by_one(rows)
             if found is None:
-                return self._by_page(rows)
+                self._file.source()  # opened here, before several threads do it at once
+                return self._direct(rows) if is_plain else self._by_page(rows)
             values = np.frombuffer(found, np.uint8).reshape(-1, self._paged.width)
             return ChosenRows(values, np.ones(len(rows), np.bool_), len(found))
 
@@ -133,7 +137,6 @@ class VectorPages:
 
         `rows` are counted from the first row of the row group. Raises DataFileError if the file is damaged.
         """
-        self._file.source()
         with reading(self._file.file.uri):
             return self._one_by_one(rows)
 
@@ -154,16 +157,16 @@ class VectorPages:
         """
         if len(rows) > self._unplanned or not self._paged.is_full:
             return None
-        source, width, read = self._file.source(), self._paged.width, bytearray()
+        places: list[tuple[int, int]] = []
         for row in rows.tolist():
             parts = self._parts_of(row)
             if parts is None:
                 return None
-            for place, length in parts:
-                read += source.read_at(length, place)
-        if len(read) != len(rows) * width:
+            places += parts
+        read = self._file.short_reads(places)
+        if len(read) != len(rows) * self._paged.width:
             raise EOFError
-        return bytes(read)
+        return read
 
     def _parts_of(self, row: int) -> Sequence[tuple[int, int]] | None:
         """Return where in the file the parts of a row's vector lie, and their bytes; None if its page must be read."""
