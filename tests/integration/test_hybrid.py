@@ -406,6 +406,11 @@ def test_a_column_that_the_search_adds_is_not_hidden(spark, mixed, clean_session
     spark.read.format("hudi").load(mixed).selectExpr("id AS score", "text").createOrReplaceTempView("scored")
     with pytest.raises(InvalidArgumentError, match="has a column 'score'"):
         hv.hybrid_search(spark, "scored", ["text"], [QUERIES["text"]])
+    spark.read.format("hudi").load(mixed).selectExpr("id AS _group_rank", "text").createOrReplaceTempView("ranked")
+    with pytest.raises(InvalidArgumentError, match="has a column '_group_rank'"):
+        hv.hybrid_search(spark, "ranked", ["text"], [QUERIES["text"]], group_by="_group_rank")
+    [own] = hv.hybrid_search(spark, "ranked", ["text"], [QUERIES["text"]], 1).collect()
+    assert own["_group_rank"] == int(expected(spark, mixed, ("text",), ("cosine",), (1.0,), 1)[0][1])
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from hudi_vector.kernels.groups import SpanPool
 from hudi_vector.kernels.topk import Bounds, Hits
 from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.grouping.keys import group_keys
+from hudi_vector.query.hybrid import groups, ladder
 from hudi_vector.query.hybrid.ladder import Ladder, candidates_of_groups
 from hudi_vector.query.hybrid.run import HybridAsked
 from hudi_vector.query.local import ThreadedSlices, run_local
@@ -98,15 +99,15 @@ def ordered(rows: tuple[Any, ...], names: tuple[str, ...], weights: tuple[float,
 ORDERED: dict[Any, list[Any]] = {}
 
 
-def best_of(every: list[Any], rows: tuple[Any, ...], k: int, grouping: Grouping) -> list[tuple[int, str, float]]:
-    """(rank of the group, id, score) of the rows that a search finds, of all rows by score."""
+def best_of(every: list[Any], rows: tuple[Any, ...], k: int, grouping: Grouping) -> list[tuple[Any, ...]]:
+    """(score, id, distances, rank of the group) of the rows that a search finds, of all rows by score."""
     values = {row["id"]: tuple(row[name] for name in grouping.columns) for row in rows}
     best = best_groups(every, lambda found: values[found[1]], k, grouping.per_group, grouping.drop_nulls)
-    return [(rank, key, score) for rank, (score, key, _) in best]
+    return [(*found, rank) for rank, found in best]
 
 
 def got(files: list[str], asked: list[tuple[str, Any]], k: int, grouping: Grouping, **more: Any) -> Any:
-    return [(rank, key, score) for score, key, _, rank in found_in(files, asked, k, grouping=grouping, **more)[0]]
+    return found_in(files, asked, k, grouping=grouping, **more)[0]
 
 
 ROWS = made_rows(900)
@@ -144,7 +145,10 @@ def test_the_rows_are_those_of_the_oracle(files, names, weights, how):
 
 @pytest.mark.parametrize("how", HOWS, ids=str)
 @pytest.mark.parametrize(("names", "weights"), [(("a", "b"), (1.0, 1.0)), (("b", "a", "s"), (3.0, 1.0, 0.5))])
-def test_one_group_may_crowd_the_first_ranks(crowded, names, weights, how):
+def test_one_group_may_crowd_the_first_ranks(crowded, names, weights, how, monkeypatch):
+    monkeypatch.setattr(groups, "_AT_FIRST", 7)  # so few pairs at a time, and so few rungs, are those of a large table
+    for name, count in (("_FIRST", 6), ("_MORE", 6), ("_HELD", 20)):
+        monkeypatch.setattr(ladder, name, count)
     asked, every = asking(CROWDED, names, weights), ordered(CROWDED, names, weights, **how)
     documents = {row["id"]: row["doc"] for row in CROWDED}
     for column in (0, 1):
@@ -175,15 +179,15 @@ def test_a_filter_chooses_the_rows_before_scores_and_ranks_and_groups_do_not(fil
     every = hybrid.brute_force([one for _, one in asked], len(kept), **how)
     assert got(files, asked, 6, grouping, condition="price < 4", **how) == best_of(every, kept, 6, grouping)
     assert got(files, asked, 6, grouping, condition="price < 0", **how) == []
-    assert found_in(files, asked, 6, grouping=grouping, groups=[], **how)[0] == []
+    assert got(files, asked, 6, grouping, groups=[], **how) == []
 
 
 @pytest.mark.parametrize("how", HOWS, ids=str)
 def test_every_division_of_the_slices_gives_the_same_bits(files, how):
     asked, grouping = asking(ROWS, ("a", "b", "s"), (1.0, 0.5, 0.25)), Grouping(("doc",), 2)
-    one = found_in(files, asked, 20, grouping=grouping, **how)[0]
-    for groups in ([[0, 1, 2]], [[2], [1], [0]], [[1, 2], [0]]):
-        assert found_in(files, asked, 20, grouping=grouping, groups=groups, keep=False, **how)[0] == one
+    one = got(files, asked, 20, grouping, **how)
+    for tasks in ([[0, 1, 2]], [[2], [1], [0]], [[1, 2], [0]]):
+        assert got(files, asked, 20, grouping, groups=tasks, keep=False, **how) == one
 
 
 @pytest.mark.parametrize("how", HOWS, ids=str)
@@ -213,6 +217,7 @@ DRAWN = st.tuples(
     st.dictionaries(st.integers(0, 5), SMALL, max_size=3),
 )
 WEIGHT = st.sampled_from([0.25, 1.0, 3.0])
+OTHER = {"rrf": WEIGHT | st.just(0.0), "weighted": WEIGHT | st.sampled_from([0.0, -0.5])}
 
 
 @settings(max_examples=40, deadline=None)
@@ -225,7 +230,8 @@ def test_any_rows_give_the_groups_of_the_oracle(tmp_path_factory, data, how, dra
         for i, (doc, a, b, s) in enumerate(data.draw(st.permutations(drawn)))
     )
     files = written(tmp_path_factory.mktemp("any"), rows, data.draw(st.integers(1, 3)))
-    asked = asking(rows, ("a", "s", "b"), data.draw(st.tuples(WEIGHT, WEIGHT, WEIGHT)))
+    other = OTHER[how.get("fusion", "weighted")]
+    asked = asking(rows, ("a", "s", "b"), data.draw(st.tuples(WEIGHT, other, other)))
     grouping = Grouping(("doc",), data.draw(st.integers(1, 4)), data.draw(st.booleans()))
     k = data.draw(st.integers(1, 6))
     every = hybrid.brute_force([one for _, one in asked], len(rows), **how)
@@ -236,10 +242,10 @@ def test_any_rows_give_the_groups_of_the_oracle(tmp_path_factory, data, how, dra
 def test_a_ladder_bounds_every_rank(distances, data):
     rungs = np.unique(data.draw(st.lists(st.sampled_from([*distances, 7.5]), max_size=8)))
     column = np.array(distances)
-    ladder = Ladder(((rungs,),), [[np.array([(column < rung).sum() for rung in rungs], np.int64)]])
+    bounds = Ladder(((rungs,),), [[np.array([(column < rung).sum() for rung in rungs], np.int64)]])
     nearer = [(column < value).sum() for value in distances]
-    assert (ladder.fewest(0, 0, column) <= nearer).all()
-    assert (nearer <= ladder.most(0, 0, column)).all()
+    assert (bounds.fewest(0, 0, column) <= nearer).all()
+    assert (nearer <= bounds.most(0, 0, column)).all()
 
 
 SPANS = st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 9), st.integers(0, 4), st.integers(0, 4))

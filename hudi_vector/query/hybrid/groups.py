@@ -20,6 +20,8 @@ from hudi_vector.read.several import Together
 
 __all__ = ["BestGroups"]
 
+_AT_FIRST, _TIMES = 4096, 4
+
 
 class _Groups:
     """The codes of the groups of rows, -1 for rows that the grouping leaves out.
@@ -94,12 +96,26 @@ class BestGroups(BestRows):
     def _add(self, blocks: Together, cost: Floats, rows: Any, asked: Any, known: dict[int, Floats], first: int) -> None:
         """Score those pairs of a row and a query whose group is wanted and may become better by the row."""
         code = self._groups.of_rows(blocks, rows)
-        near = code >= 0
+        wanted = code >= 0
         if self._wanted is not None:
-            near &= self._wanted.places(asked + first, code) >= 0
-        best = self._best.known()
-        place = best.places(asked + first, code)
+            wanted &= self._wanted.places(asked + first, code) >= 0
+        pairs = np.stack([rows[wanted], asked[wanted], code[wanted]])
+        size = _AT_FIRST
+        if pairs.shape[1] > size:  # the most promising first, which may rule out the others
+            pairs = pairs[:, np.argsort(cost[pairs[0], pairs[1]], kind="stable")]
+        while pairs.shape[1]:
+            pairs = pairs[:, self._near(pairs, cost, first)]
+            rows, asked, code = pairs[:, :size]
+            self._score(blocks, rows, asked, known, first, code)
+            self._best.hits()
+            pairs, size = pairs[:, size:], _TIMES * size
+
+    def _near(self, pairs: Ints, cost: Floats, first: int) -> npt.NDArray[np.bool_]:
+        """Return which pairs of a row, a query and a group may make the group better, by what is known of it so far."""
+        rows, asked, code = pairs
+        least, query, best = cost[rows, asked], asked + first, self._best.known()
+        near: npt.NDArray[np.bool_] = least <= self._bounds.distance[query]
+        place = best.places(query, code)
         seen = place >= 0
-        near[seen] &= cost[rows[seen], asked[seen]] <= best.limit[place[seen]]
-        self._score(blocks, rows[near], asked[near], known, first, code[near])
-        self._best.hits()
+        near[seen] &= least[seen] <= best.limit[place[seen]]
+        return near

@@ -89,10 +89,6 @@ class HybridQuestion:
         columns = tuple(entry.named(names[entry.column.name]) for entry in self.columns)
         return replace(self, columns=columns, grouping=None if self.grouping is None else self.grouping.named(names))
 
-    def part(self, first: int, last: int) -> HybridQuestion:
-        """Return the question with the queries from `first` to `last` (exclusive)."""
-        return replace(self, probes=tuple(probes[first:last] for probes in self.probes))
-
     def describe(self) -> str:
         """Return columns, metrics, weights and fusion as text."""
         parts = [f"{entry.weight:g} × {entry.column.name} ({entry.metric})" for entry in self.columns]
