@@ -6,8 +6,8 @@ bound lies within the limit of a query.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from hudi_vector.kernels.blocks import Values
 from hudi_vector.kernels.metrics import Floats, Screen
 from hudi_vector.kernels.topk import Bounds, HitPool, Hits, Ints, TopK, VectorBlock, pairs_within, rank_within
 
-__all__ = ["GroupPool", "GroupedBlock", "GroupedTopK", "Known", "MemberPool"]
+__all__ = ["GroupPool", "GroupedBlock", "GroupedTopK", "Known", "MemberPool", "Pool", "SpanPool", "seeds_of_groups"]
 
 _SEEDS_TIMES_K, _SEEDS_AND = 4, 16
 _SEED_PAIRS = 1 << 18
@@ -133,7 +133,7 @@ class MemberPool:
         """Add hits with the codes of their groups, all of which are given ones."""
         assert hits.group is not None
         place = self.known().places(hits.query, hits.group)
-        self._pool.add(Hits(place, hits.distance, hits.position))
+        self._pool.add(replace(hits, query=place, group=None))
 
     def hits(self) -> Hits:
         """Return the hits, sorted by query, group and distance, and tighten the bounds."""
@@ -142,7 +142,7 @@ class MemberPool:
         np.maximum.at(largest, self._query, self._own.distance)
         self._bound[:] = np.minimum(self._bound, largest)
         at = found.query
-        return Hits(self._query[at], found.distance, found.position, group=self._code[at])
+        return replace(found, query=self._query[at], group=self._code[at])
 
     def candidates(self) -> Ints:
         """Return the positions of the rows that may still be among the hits, unordered and with duplicates."""
@@ -151,6 +151,48 @@ class MemberPool:
     def known(self) -> Known:
         """Return the distance of the last wanted row of each group so far; rows of others do not matter."""
         return Known(self._query, self._code, self._own.distance, others=False)
+
+
+class SpanPool(HitPool):
+    """The rows that may be among the best of their groups, whose distances are known to lie within spans.
+
+    Hits have the least distance that the row may have, the codes of their groups, and `by_column` whose last column is
+    the largest distance. `count` is the number of rows that each group gives. With `k`, rows of the k nearest groups
+    alone are kept, and `bounds`, of m queries, are tightened to what the k-th group certainly reaches.
+    """
+
+    def __init__(self, count: int, k: int | None, bounds: Bounds) -> None:
+        super().__init__(count if k is None else k, bounds, 1 << 14)
+        self._count, self._groups = count, k
+
+    def known(self) -> Known:
+        """Return what the last wanted row of each group so far certainly reaches; rows of others matter too."""
+        pool = self.hits()
+        first, limit = _firsts(pool), self._limits(pool)
+        code = np.empty(0, np.int64) if pool.group is None else pool.group[first]
+        return Known(pool.query[first], code, limit, others=True)
+
+    def _limits(self, pool: Hits) -> Floats:
+        """Return the `count`-th largest distance of each group, infinite with fewer rows, of hits sorted by group."""
+        first = _firsts(pool)
+        limit = np.full(len(first), np.inf)
+        if pool.by_column is not None:
+            number = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(pool))))
+            order, rank = rank_within(number, pool.by_column[:, -1])
+            last = order[rank == self._count - 1]
+            limit[number[last]] = pool.by_column[last, -1]
+        return limit
+
+    def _reduced(self, pool: Hits) -> Hits:
+        pool = _distinct(pool)
+        first, limit = _firsts(pool), self._limits(pool)
+        if self._groups is not None and pool.by_column is not None and len(first):
+            best, query = np.minimum.reduceat(pool.by_column[:, -1], first), pool.query[first]
+            order, rank = rank_within(query, best)
+            kth = order[rank == self._groups - 1]
+            self._tighten(query[kth], best[kth])
+        of_group = np.repeat(limit, np.diff(np.append(first, len(pool))))
+        return pool.take(pool.distance <= np.minimum(of_group, self._bound[pool.query]))
 
 
 class GroupedTopK(TopK):
@@ -201,22 +243,10 @@ class GroupedTopK(TopK):
         self._best.hits()
 
     def _seed(self, block: VectorBlock, lower: Values) -> None:
-        """Score the most promising rows of this block for each query that has no k groups yet, and tighten its bound.
-
-        If their groups are too few, more rows are scored once.
-        """
-        count = _SEEDS_TIMES_K * self.k + _SEEDS_AND
-        for wanted in (count, 8 * count):
-            ask = np.flatnonzero(~self._full)
-            seeds = min(wanted, len(block), _SEED_PAIRS // max(1, len(ask)))
-            if not len(ask) or not seeds:
-                return
-            chosen = np.argpartition(lower[:, ask], seeds - 1, axis=0)[:seeds]
-            rows, columns = chosen.T.ravel(), np.repeat(ask, seeds)
+        """Score the most promising rows of a block for each query that has no k groups yet, and tighten its bound."""
+        for rows, columns in seeds_of_groups(lower, self._full, self.k):
             self._score_groups(block, rows, columns, self._codes_at(block, rows))
             self._best.hits()
-            if seeds == len(block):
-                return
 
     def _codes_at(self, block: VectorBlock, rows: npt.NDArray[Any]) -> Ints:
         assert isinstance(block, GroupedBlock)
@@ -232,6 +262,22 @@ class GroupedTopK(TopK):
             part = slice(start, start + step)
             far = self._exact(block, rows[part], columns[part])
             self._best.add(Hits(columns[part], far, block.positions[rows[part]], group=code[part]))
+
+
+def seeds_of_groups(lower: Values, full: npt.NDArray[np.bool_], k: int) -> Iterator[tuple[npt.NDArray[Any], Ints]]:
+    """Yield the most promising rows of a block, with a query each, for the queries that are not full: some, then more.
+
+    `lower`, shape (n, m), bounds the distances; `full`, shape (m,), is looked at again after the first rows.
+    """
+    for wanted in (_SEEDS_TIMES_K * k + _SEEDS_AND, 8 * (_SEEDS_TIMES_K * k + _SEEDS_AND)):
+        ask = np.flatnonzero(~full)
+        seeds = min(wanted, len(lower), _SEED_PAIRS // max(1, len(ask)))
+        if not len(ask) or not seeds:
+            return
+        chosen = np.argpartition(lower[:, ask], seeds - 1, axis=0)[:seeds]
+        yield chosen.T.ravel(), np.repeat(ask, seeds)
+        if seeds == len(lower):
+            return
 
 
 def _distinct(hits: Hits) -> Hits:

@@ -229,3 +229,8 @@ def test_every_layout_has_its_groups(spark, shared, case):
         )
         best = best_groups(every, lambda row: row[column], k, per_group)
         assert [(row[0], row[2]) for row in got.collect()] == [(rank, row[column]) for rank, row in best]
+    # By a single column, a hybrid search has the order of its distances.
+    asked = {"group_by": column, "per_group": 2, "execution": "local", "fusion": "rrf"}
+    ranked = hv.hybrid_search(spark, path, [case.column], [QUERY], 3, metrics="l2", **asked)
+    found = ranked.select("_group_rank", column).collect()
+    assert [tuple(row) for row in found] == [(rank, row[column]) for rank, row in best]

@@ -7,6 +7,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql.types import StructType, _parse_datatype_string
 from support import hybrid, tables
+from support.grouped import best_groups
 
 import hudi_vector as hv
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
@@ -34,7 +35,7 @@ def rows_of(ids, seed, second):
             (
                 i,
                 f"name {i}",
-                float(numbers.integers(0, 100)),
+                float(numbers.integers(0, 100)) if i % 23 else None,
                 f"g{i % 2}",
                 None if i % 37 == 0 else {str(key): entry for key, entry in zip(index, value, strict=True)},
                 None if i % 41 == 0 else (index, value),
@@ -211,6 +212,69 @@ def test_what_only_spark_merges_is_searched_by_spark(spark, alike, names, metric
     assert report.rows_seen > 0
 
 
+def groups_of(spark, path, names, metrics, weights, k, columns, per_group, drop=False, condition="true", **how):
+    """(rank of the group, key, score) of the rows that a search for groups finds."""
+    every = expected(spark, path, names, metrics, weights, None, condition, **how)
+    values = {row["_hoodie_record_key"]: tuple(row[name] for name in columns) for row in READ[path, condition]}
+    best = best_groups(every, lambda found: values[found[1]], k, per_group, drop)
+    return [(rank, key, score) for rank, (score, key, _) in best]
+
+
+def assert_same_groups(frame, wanted):
+    got = [(row["_group_rank"], str(row["id"]), row["score"]) for row in frame.collect()]
+    assert [row[:2] for row in got] == [row[:2] for row in wanted]
+    np.testing.assert_allclose([row[2] for row in got], [row[2] for row in wanted], rtol=1e-6, atol=1e-9)
+
+
+# Distances of whole numbers are exact, and so are ties; rows of NULL have ranks and scores that count for others.
+IN_GROUPS = [
+    ("mixed", ("text", "image"), (0.3, 0.7), {}, ("price",), 1, False, "local"),
+    ("mixed", ("words", "image"), (0.5, 1.0), {"normalize": True}, ("price", "grp"), 2, True, "distributed"),
+    ("mixed", ("image", "text"), (1.0, 0.5), {"fusion": "rrf"}, ("price",), 3, True, "local"),
+    ("mixed", ("arr", "image"), (1.0, 1.0), {"fusion": "rrf"}, ("grp",), 4, False, "distributed"),
+    ("alike", ("words", "text"), (1.0, 2.0), {"normalize": True}, ("price",), 2, True, "spark"),
+    ("alike", ("text", "words"), (1.0, 0.5), {"fusion": "rrf"}, ("grp", "price"), 2, False, "spark"),
+]
+
+
+@pytest.mark.parametrize(("table", "names", "weights", "how", "columns", "per_group", "drop", "execution"), IN_GROUPS)
+def test_groups_are_those_of_brute_force(
+    spark, request, table, names, weights, how, columns, per_group, drop, execution
+):
+    path, metrics = request.getfixturevalue(table), ("l2", "dot_product")
+    asked = {"metrics": metrics, "weights": weights, "per_group": per_group, "group_by": list(columns), **how}
+    asked |= {"group_nulls": "drop"} if drop else {}
+    asked |= {} if execution == "spark" else {"execution": execution}
+    found = hv.hybrid_search(spark, path, names, [QUERIES[name] for name in names], 9, **asked)
+    wanted = groups_of(spark, path, names, metrics, weights, 9, columns, per_group, drop, **how)
+    assert_same_groups(found, wanted)
+    assert found.columns[-3:] == ["score", "_rank", "_group_rank"]
+    report = hv.last_reports()[0]
+    assert (report.execution, report.groups) == (execution, len({rank for rank, _, _ in wanted}))
+
+
+def test_groups_in_sql_in_a_view_and_of_the_past(spark, mixed, clean_session):
+    spark.read.format("hudi").load(mixed).createOrReplaceTempView("grouped_view")
+    view = "TABLE(SELECT id, price AS cost, grp, words, image FROM grouped_view)"
+    names, metrics, weights = ("words", "image"), ("dot_product", "l2"), (1.0, 0.5)
+    text = (
+        f"SELECT * FROM hudi_hybrid_search({view}, ARRAY('words', 'image'), ({SQL['words']}, {SQL['image']}), "
+        "ARRAY(1.0, 0.5), ARRAY('dot', 'l2'), 6, group_by => {columns}, per_group => 2, group_nulls => 'DROP', "
+        "filter => 'cost < 60 OR cost IS NULL', fusion => 'rrf')"
+    )
+    condition = "price < 60 OR price IS NULL"
+    for columns, own in (("'Cost'", ("price",)), ("array('grp', 'cost')", ("grp", "price"))):
+        found = spark.sql(text.format(columns=columns))
+        wanted = groups_of(spark, mixed, names, metrics, weights, 6, own, 2, True, condition, fusion="rrf")
+        assert_same_groups(found, wanted)
+    first = min(row["_hoodie_commit_time"] for row in READ[mixed, condition])
+    then = spark.read.format("hudi").option("as.of.instant", first).load(mixed).collect()
+    READ[mixed, first] = then
+    asked = {"metrics": metrics, "weights": weights, "as_of": first, "group_by": "price"}
+    found = hv.hybrid_search(spark, mixed, names, [QUERIES[name] for name in names], 7, **asked)
+    assert_same_groups(found, groups_of(spark, mixed, names, metrics, weights, 7, ("price",), 1, condition=first))
+
+
 def test_views_and_dataframes(spark, mixed, clean_session):
     frame = spark.read.format("hudi").load(mixed)
     frame.selectExpr("id", "text AS t", "words AS w", "grp").createOrReplaceTempView("renamed")
@@ -303,6 +367,12 @@ def test_wrong_arguments_get_one_sentence(spark, mixed):
         (lambda: search(metrics=["l2"]), InvalidArgumentError, "1 metric was given"),
         (lambda: search(weights=[1, -1], fusion="rrf"), InvalidArgumentError, "no meaning for ranks"),
         (lambda: search(normalize=True, fusion="rrf"), InvalidArgumentError, "no meaning for fusion 'rrf'"),
+        (lambda: search(group_by="prise"), UnknownColumnError, "column 'prise' does not exist"),
+        (lambda: search(group_by=["grp", "words"]), InvalidTypeError, "'words' of .* holds vectors, blobs or nested"),
+        (lambda: search(group_by="grp", per_group=0), InvalidArgumentError, "per_group must be a whole number from 1"),
+        (lambda: search(group_by="grp", group_nulls="no"), InvalidArgumentError, "must be 'keep' or 'drop', not 'no'"),
+        (lambda: search(per_group=2), InvalidArgumentError, "per_group needs group_by"),
+        (lambda: search(group_nulls="drop"), InvalidArgumentError, "group_nulls needs group_by"),
     ):
         with pytest.raises(error, match=words):
             call()
@@ -318,6 +388,11 @@ def test_wrong_arguments_get_one_sentence(spark, mixed):
         ("ARRAY('text'), ARRAY(ARRAY(1.0)), top_k => 3", "the query vector has 1 element, the column has 8"),
         ("ARRAY('words'), ARRAY(MAP(1, NULL)), top_k => 3", "holds N"),
         ("ARRAY('text'), ARRAY(ARRAY(1.0))", "the argument 'top_k' is missing"),
+        (
+            "ARRAY('words'), ARRAY(MAP(1, 2.0)), top_k => 3, group_by => 3",
+            "group_by must be the name of a column or a li",
+        ),
+        ("ARRAY('words'), ARRAY(MAP(1, 2.0)), top_k => 3, per_group => 2", "per_group needs group_by"),
         ("ARRAY('text'), ARRAY(ARRAY(1.0)), top_k => 3, limit => 2", "there is no argument 'limit'"),
     ],
 )
@@ -331,6 +406,11 @@ def test_a_column_that_the_search_adds_is_not_hidden(spark, mixed, clean_session
     spark.read.format("hudi").load(mixed).selectExpr("id AS score", "text").createOrReplaceTempView("scored")
     with pytest.raises(InvalidArgumentError, match="has a column 'score'"):
         hv.hybrid_search(spark, "scored", ["text"], [QUERIES["text"]])
+    spark.read.format("hudi").load(mixed).selectExpr("id AS _group_rank", "text").createOrReplaceTempView("ranked")
+    with pytest.raises(InvalidArgumentError, match="has a column '_group_rank'"):
+        hv.hybrid_search(spark, "ranked", ["text"], [QUERIES["text"]], group_by="_group_rank")
+    [own] = hv.hybrid_search(spark, "ranked", ["text"], [QUERIES["text"]], 1).collect()
+    assert own["_group_rank"] == int(expected(spark, mixed, ("text",), ("cosine",), (1.0,), 1)[0][1])
 
 
 @pytest.fixture(scope="module")
@@ -348,6 +428,8 @@ def asking(spark):
     [
         ({}, False),
         ({"fusion": "rrf"}, True),
+        ({"fusion": "rrf", "group_by": "price", "per_group": 2}, False),
+        ({"normalize": True, "group_by": ["grp"], "per_group": 3}, True),
         pytest.param({}, True, marks=pytest.mark.soak),
         pytest.param({"normalize": True}, True, marks=pytest.mark.soak),
         pytest.param({"normalize": True}, False, marks=pytest.mark.soak),
@@ -361,8 +443,9 @@ def test_each_row_of_a_batch_is_as_a_search_of_its_own(spark, mixed, asking, how
     metrics = ["cosine", "l2", "dot_product"]
     more = {"metrics": metrics, "filter": "price < 70", **how}
     found = hv.hybrid_search_batch(spark, mixed, names, asking, names, 4, weights=weights, **more)
-    added = ["_distance_text", "_distance_terms", "_distance_words", "score", "_rank"]
-    assert found.columns[-6:] == ["_hudi_query_index", *added]
+    added = ["_distance_text", "_distance_terms", "_distance_words", "score"]
+    added += ["_group_rank", "_rank"] if "group_by" in how else ["_rank"]
+    assert sorted(found.columns[-len(added) - 1 :]) == sorted(["_hudi_query_index", *added])
     rows = found.collect()
     answers = {}
     for row in rows:

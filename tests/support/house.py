@@ -93,8 +93,8 @@ query.indexed               vectors  errors index index.calibration index.kinds 
                                      query query.lance read read.parquet storage
 query.grouping              vectors  arguments errors kernels read.predicate schema
 query.grouped               vectors  kernels kernels.metrics query query.grouping read read.parquet read.predicate
-query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query read read.logs
-                                     read.parquet
+query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query query.grouped
+                                     query.grouping read read.logs read.parquet
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.grouped query.grouping
                                      read read.predicate schema table
 query.opened                vectors  arguments errors events index kernels.metrics options query query.files
@@ -108,8 +108,8 @@ replays                     vectors  arguments errors options query query.receip
 spark.search                vectors  arguments errors events kernels kernels.metrics options query query.asking
                                      query.changes query.files query.grouped query.grouping query.join read
                                      read.predicate schema spark spark.catalyst storage table
-spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.hybrid
-                                     read spark spark.catalyst spark.search
+spark.hybrid                vectors  arguments errors kernels kernels.metrics options query query.asking query.grouping
+                                     query.hybrid read spark spark.catalyst spark.search
 spark.join                  vectors  arguments errors index kernels.metrics options query query.asking query.files
                                      query.grouping query.join query.lance read read.parquet read.predicate schema spark
                                      spark.catalyst spark.join.routes spark.search storage table

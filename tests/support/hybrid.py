@@ -1,13 +1,29 @@
-"""Rows with several vector columns, and the brute force a hybrid search is compared with."""
+"""Rows with several vector columns, a hybrid search of files, and the brute force that one is compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from hudi_vector.query.files.plain_files import PlainFiles
+from hudi_vector.query.grouping.arguments import Grouping
+from hudi_vector.query.hybrid.checks import as_probe
+from hudi_vector.query.hybrid.question import HybridColumn, HybridQuestion, question_of
+from hudi_vector.query.hybrid.run import HybridAsked, HybridWinners, run_hybrid
+from hudi_vector.query.local import run_local
+from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.planner import SearchRequest, make_plan
+from hudi_vector.query.report import Progress
+from hudi_vector.query.tuning import Tuning
+from hudi_vector.query.winners import fetch_rows
+from hudi_vector.read.predicate.form import parse
+from hudi_vector.read.sparse import sparse_column_of
+from hudi_vector.read.spec import VectorColumn
+from hudi_vector.storage import StorageOptions
 from support import oracle
 
 
@@ -66,3 +82,67 @@ def assert_same(got: Sequence[tuple[float, str, Sequence[float]]], wanted: Seque
         assert [row[1] for row in got] == [row[1] for row in wanted]
         for row, expected in zip(got, wanted, strict=True):
             np.testing.assert_allclose(row[2], expected[2], rtol=1e-6, atol=1e-7)
+
+
+COLUMNS = {
+    "a": VectorColumn("a", 6, "float", is_vector=False),
+    "b": VectorColumn("b", 3, "double", is_vector=False),
+    "s": sparse_column_of(pa.field("s", pa.map_(pa.int32(), pa.float32()))),
+    "w": sparse_column_of(pa.field("w", pa.map_(pa.string(), pa.float64()))),
+    "t": sparse_column_of(
+        pa.field("t", pa.struct([("indices", pa.list_(pa.int64())), ("values", pa.list_(pa.float64()))]))
+    ),
+}
+
+
+def planned(files: Sequence[str], k: int, condition: str | None = None, grouping: Grouping | None = None) -> SearchPlan:
+    """The plan of a hybrid search of files."""
+    snapshot = PlainFiles(files, StorageOptions()).snapshot()
+    request = SearchRequest(
+        column=VectorColumn("", 0, "float"),
+        metric="l2",
+        k=k,
+        predicate=parse(condition, snapshot.schema) if condition else None,
+        execution="local",
+        tuning=Tuning(mode="exact", grouping=None if grouping is None else replace(grouping, drop_nulls=False)),
+    )
+    return make_plan(snapshot, request, {})
+
+
+def question_in(
+    asked: Sequence[tuple[str, Asked]],
+    k: int,
+    grouping: Grouping | None = None,
+    fusion: str = "weighted",
+    normalize: bool = False,
+) -> HybridQuestion:
+    """The question of one query for each of some columns in `COLUMNS`."""
+    columns = [HybridColumn(COLUMNS[name], one.metric, one.weight) for name, one in asked]
+    probes = [as_probe(one.query, COLUMNS[name], "t") for name, one in asked]
+    return question_of(columns, probes, k, fusion, normalize, grouping)
+
+
+def found_in(
+    files: Sequence[str],
+    asked: Sequence[tuple[str, Asked]],
+    k: int,
+    condition: str | None = None,
+    keep: bool = True,
+    groups: Sequence[Sequence[int]] | None = None,
+    grouping: Grouping | None = None,
+    **more: Any,
+) -> tuple[list[tuple[Any, ...]], Progress]:
+    """(score, id, distances) of what is found, with a grouping also the rank of its group, and the progress.
+
+    `groups` are the slices that one task searches.
+    """
+    plan, question = planned(files, k, condition, grouping), question_in(asked, k, grouping, **more)
+    progress = Progress()
+    if groups is None:
+        won = HybridWinners.of(run_local(plan, HybridAsked.of(question), {}, progress), question)
+    else:
+        entries = list(enumerate(plan.slices))
+        won = run_hybrid(plan, question, [tuple(entries[i] for i in g) for g in groups], map, keep, progress)
+    names = fetch_rows(plan, won.winners, ["id"], keep=False).column("id").to_pylist() if len(won.winners) else []
+    ranks = [] if won.winners.group_rank is None else [won.winners.group_rank.tolist()]
+    return list(zip(won.score.tolist(), names, won.distances.tolist(), *ranks, strict=True)), progress

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import hybrid
+from support.hybrid import COLUMNS, found_in, planned
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import INDEXED, METRICS, exact_distances
 from hudi_vector.kernels.sparse import SparseVector, make_sparse_block, sparse_distances
 from hudi_vector.kernels.topk import make_block
-from hudi_vector.query.files.plain_files import PlainFiles
 from hudi_vector.query.hybrid.checks import (
     as_fusion,
     as_metrics,
@@ -25,19 +25,11 @@ from hudi_vector.query.hybrid.checks import (
     as_weights,
     distance_names,
 )
-from hudi_vector.query.hybrid.question import HybridColumn, question_of
+from hudi_vector.query.hybrid.question import HybridColumn
 from hudi_vector.query.hybrid.ranks import ranks_needed
-from hudi_vector.query.hybrid.run import HybridAsked, HybridWinners, run_hybrid
-from hudi_vector.query.local import run_local
-from hudi_vector.query.planner import SearchRequest, make_plan
-from hudi_vector.query.report import Progress
-from hudi_vector.query.tuning import Tuning
-from hudi_vector.query.winners import fetch_rows
-from hudi_vector.read.predicate.form import parse
 from hudi_vector.read.several import in_step
 from hudi_vector.read.sparse import sparse_column_of
 from hudi_vector.read.spec import VectorColumn
-from hudi_vector.storage import StorageOptions
 
 ROWS = 900
 
@@ -96,47 +88,6 @@ def written(tmp_path_factory):
         files.append(str(folder / f"{part}.parquet"))
         pq.write_table(table, files[-1], row_group_size=110)
     return files, rows
-
-
-COLUMNS = {
-    "a": VectorColumn("a", 6, "float", is_vector=False),
-    "b": VectorColumn("b", 3, "double", is_vector=False),
-    "s": sparse_column_of(pa.field("s", pa.map_(pa.int32(), pa.float32()))),
-    "w": sparse_column_of(pa.field("w", pa.map_(pa.string(), pa.float64()))),
-    "t": sparse_column_of(
-        pa.field("t", pa.struct([("indices", pa.list_(pa.int64())), ("values", pa.list_(pa.float64()))]))
-    ),
-}
-
-
-def planned(files, k, condition=None):
-    """The plan of a search of all rows."""
-    snapshot = PlainFiles(files, StorageOptions()).snapshot()
-    request = SearchRequest(
-        column=VectorColumn("", 0, "float"),
-        metric="l2",
-        k=k,
-        predicate=parse(condition, snapshot.schema) if condition else None,
-        execution="local",
-        tuning=Tuning(mode="exact"),
-    )
-    return make_plan(snapshot, request, {})
-
-
-def found_in(files, asked, k, condition=None, keep=True, groups=None, **more):
-    """(score, id, distances) of what is found, and the progress."""
-    plan = planned(files, k, condition)
-    columns = [HybridColumn(COLUMNS[name], one.metric, one.weight) for name, one in asked]
-    probes = [as_probe(one.query, COLUMNS[name], "t") for name, one in asked]
-    question = question_of(columns, probes, k, more.get("fusion", "weighted"), more.get("normalize", False))
-    progress = Progress()
-    if groups is None:
-        won = HybridWinners.of(run_local(plan, HybridAsked.of(question), {}, progress), question)
-    else:
-        entries = list(enumerate(plan.slices))
-        won = run_hybrid(plan, question, [tuple(entries[i] for i in g) for g in groups], map, keep, progress)
-    names = fetch_rows(plan, won.winners, ["id"], keep=False).column("id").to_pylist() if len(won.winners) else []
-    return list(zip(won.score.tolist(), names, won.distances.tolist(), strict=True)), progress
 
 
 def asking(rows, names, metrics, weights, seed=0):

@@ -1,13 +1,8 @@
-"""The question of a search for groups, as the common search asks it, and the collector of its rows.
-
-One pass finds the best row of each of the k nearest groups. If more rows of each group are wanted, a second pass
-collects them: a row of such a group may lie in a slice where k other groups are nearer, so the first pass cannot know
-that it matters.
-"""
+"""The question of a search for groups, as the common search asks it, and the collector of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,12 +16,11 @@ from hudi_vector.kernels.topk import Bounds, Hits, Ints, VectorBlock
 from hudi_vector.query.deadline import NEVER, Deadline
 from hudi_vector.query.execute import OpenedSlice, Question, SearchedRows, SliceFound, joined
 from hudi_vector.query.grouped.by_index import found_by_index
+from hudi_vector.query.grouped.passes import Members, in_passes, members_of
 from hudi_vector.query.grouping.arguments import Grouping
-from hudi_vector.query.grouping.keys import GroupCodes, group_keys
+from hudi_vector.query.grouping.keys import GroupCodes
 from hudi_vector.query.merge import Winners
 from hudi_vector.read.parquet.slice import ParquetSlice
-from hudi_vector.read.predicate.change import literal_values
-from hudi_vector.read.predicate.nodes import Column, In, IsNull, Literal, Or, Predicate, conjunction
 from hudi_vector.read.several import Together
 from hudi_vector.read.spec import ScanCounts, SliceReader
 
@@ -34,44 +28,6 @@ __all__ = ["GroupedQuestion", "question_of"]
 
 _MANY_TO_ONE = 16
 """Rows of known groups are read by their places if they are at most one in so many rows of a file."""
-
-
-@dataclass(frozen=True)
-class Members:
-    """The groups whose rows are searched: the distinct keys for each query, and the values of all of them together."""
-
-    keys: tuple[tuple[bytes, ...], ...]
-    values: pa.Table
-
-    @classmethod
-    def of(cls, winners: Winners, values: pa.Table, queries: int) -> Members:
-        """Return the groups of the rows that were found, whose columns have these values."""
-        found: list[dict[bytes, None]] = [{} for _ in range(queries)]
-        for query, key in zip(winners.query.tolist(), group_keys(values), strict=True):
-            found[query][key] = None
-        return cls(tuple(map(tuple, found)), values)
-
-    def of_queries(self, part: slice) -> tuple[Ints, list[bytes]]:
-        """Return the number of each group's query within a part of the queries, and its key."""
-        keys = self.keys[part]
-        return np.repeat(np.arange(len(keys)), [len(own) for own in keys]), [key for own in keys for key in own]
-
-    def condition(self) -> Predicate | None:
-        """Return a condition that the rows of the groups meet, and few others; None if no column has a plain type."""
-        found = (_among(field.name, self.values.column(field.name), field.type) for field in self.values.schema)
-        terms = [term for term in found if term is not None]
-        return conjunction(terms) if terms else None
-
-
-def _among(name: str, values: pa.ChunkedArray, kind: pa.DataType) -> Predicate | None:
-    """Return the condition that a column has one of some values, None for a type that such a condition may not know."""
-    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind)):
-        return None
-    column, distinct = Column(name, kind), values.unique()
-    listed = tuple(Literal(value, kind) for value in literal_values(distinct.drop_null(), kind))
-    if not distinct.null_count:
-        return In(column, listed)
-    return Or((IsNull(column), In(column, listed))) if listed else IsNull(column)
 
 
 @dataclass(frozen=True)
@@ -156,24 +112,24 @@ class GroupedQuestion:
         return self.scanned(slices, bounds)
 
     def scanned(self, slices: SearchedRows, bounds: Bounds) -> Iterator[SliceFound]:
-        """Yield the hits of all slices by a scan: in one pass, or in two for more than one row of each group."""
-        if self.per_group == 1:
-            yield from slices.search(self, bounds)
-            return
-        nearest = replace(self, grouping=replace(self.grouping, per_group=1))
-        parts, counts = [], ScanCounts()
-        for hits, seen in slices.search(nearest, bounds):
-            parts += hits
-            counts.add(seen)
-        yield [], counts
-        yield from self.members_of(slices.merged(nearest, parts), slices)
+        """Yield the hits of all slices by a scan, in one pass or in two."""
+        return in_passes(self, slices, bounds, _one_pass)
 
     def members_of(self, winners: Winners, slices: SearchedRows) -> Iterator[SliceFound]:
         """Yield the best rows of the groups that have a row among the winners."""
-        members = Members.of(winners, slices.columns(winners, self.needs), self.queries)
-        limits = Bounds(self.bounds().distance, np.ones(self.queries, np.bool_))
-        for hits, seen in slices.limited(members.condition()).search(replace(self, members=members), limits):
-            yield hits, ScanCounts(bytes_read=seen.bytes_read)
+        return members_of(self, winners, slices, _one_pass)
+
+    def one_of_each(self) -> GroupedQuestion:
+        """Return the question for the best row of each group alone."""
+        return replace(self, grouping=replace(self.grouping, per_group=1))
+
+    def among(self, members: Members) -> GroupedQuestion:
+        """Return the question for the rows of some groups."""
+        return replace(self, members=members)
+
+
+def _one_pass(asked: GroupedQuestion, slices: SearchedRows, bounds: Bounds) -> Iterable[SliceFound]:
+    return slices.search(asked, bounds)
 
 
 def _few_or_all(reader: SliceReader, counts: ScanCounts) -> Iterator[VectorBlock]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hudi_vector.kernels.groups import MemberPool
 from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.sparse import SparseBlock
 from hudi_vector.kernels.topk import Bounds, HitPool, Hits, Ints, VectorBlock
@@ -38,7 +39,7 @@ class BestRows:
         self._question = question
         self._bounds = bounds
         self._scale = scale
-        self._pool = HitPool(question.k, bounds)
+        self._pool: HitPool | MemberPool = HitPool(question.k, bounds)
         self._screens = Screens(question)
         self.invalid = 0
 
@@ -59,8 +60,8 @@ class BestRows:
         count = len(blocks[0])
         best = np.zeros((count, last - first))
         known: dict[int, Floats] = {}
-        for number, (entry, block) in enumerate(zip(self._question.columns, blocks, strict=True)):
-            if isinstance(block, SparseBlock) or entry.weight < 0:
+        for number, entry in enumerate(self._question.columns):
+            if isinstance(blocks[number], SparseBlock) or entry.weight < 0:
                 nearest = known[number] = self._screens.exact(number, blocks, first, last)
             elif entry.weight:
                 nearest = np.maximum(self._screens.spans(number, blocks, first, last)[0], METRICS[entry.metric].least)
@@ -68,7 +69,13 @@ class BestRows:
                 continue
             with np.errstate(over="ignore", invalid="ignore"):
                 best += self._share(number, nearest, slice(first, last))
-        cost = np.where(np.isnan(best), -np.inf, -best)
+        self._find(blocks, np.where(np.isnan(best), -np.inf, -best), known, first, last)
+
+    def _find(self, blocks: Together, cost: Floats, known: dict[int, Floats], first: int, last: int) -> None:
+        """Score the rows that may be among the best, of which `cost`, shape (n, queries), is the least cost.
+
+        `known` has the distances, in the same shape, of the columns of which all are known.
+        """
         bound = self._seeded(blocks, cost, known, first, last)
         rows, asked = np.nonzero(cost <= bound[None, :])
         self._score(blocks, rows, asked, known, first)
@@ -85,23 +92,27 @@ class BestRows:
                     full[query + first] = True
         return bound[first:last]
 
-    def _score(self, blocks: Together, rows: Any, asked: Any, known: dict[int, Floats], first: int) -> None:
+    def _score(
+        self, blocks: Together, rows: Any, asked: Any, known: dict[int, Floats], first: int, code: Ints | None = None
+    ) -> None:
+        """Add the exact scores of pairs of a row and a query, perhaps with the codes of the rows' groups."""
         widest = max((block.values.shape[1] for block in blocks if isinstance(block, VectorBlock)), default=1)
         step = max(1, _EXACT_ELEMENTS // max(1, widest))
         for start in range(0, len(rows), step):
             at, ask = rows[start : start + step], asked[start : start + step]
             exact = self._exact(blocks, at, ask, known, first)
-            cost = self._cost(exact, ask + first)
-            wrong = np.isnan(cost)
+            group = None if code is None else code[start : start + step]
+            hits = Hits(ask + first, self._cost(exact, ask + first), blocks[0].positions[at], exact, group)
+            wrong = np.isnan(hits.distance)
             if wrong.any():
                 self.invalid += int(wrong.sum())
-                at, ask, cost, exact = at[~wrong], ask[~wrong], cost[~wrong], exact[~wrong]
-            self._pool.add(Hits(ask + first, cost, blocks[0].positions[at], exact))
+                hits = hits.take(~wrong)
+            self._pool.add(hits)
 
     def _exact(self, blocks: Together, rows: Any, asked: Any, known: dict[int, Floats], first: int) -> Floats:
         """Return the exact distances of pairs of a row and a query, shape (p, c)."""
-        found = np.empty((len(rows), len(blocks)))
-        for number in range(len(blocks)):
+        found = np.empty((len(rows), len(self._question.columns)))
+        for number in range(len(self._question.columns)):
             if number in known:
                 found[:, number] = known[number][rows, asked]
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,11 @@ import numpy.typing as npt
 from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.kernels.topk import Hits, Ints
 from hudi_vector.query.hybrid.best import Scale
+from hudi_vector.query.hybrid.ladder import Limits
 from hudi_vector.query.hybrid.question import RANK_CONSTANT, HybridQuestion
 from hudi_vector.query.hybrid.ranks import ranks_needed
 
-__all__ = ["costs_by_rank", "scale_of"]
-
-Limits = tuple[tuple[Floats, ...], ...]
-"""Distinct distances for every query and column, ascending."""
+__all__ = ["candidates_of_rows", "costs_by_rank", "nearer_than", "scale_of"]
 
 
 def scale_of(question: HybridQuestion, passed: Iterable[tuple[Floats, Floats]]) -> Scale:
@@ -38,29 +36,34 @@ def scale_of(question: HybridQuestion, passed: Iterable[tuple[Floats, Floats]]) 
 
 
 def costs_by_rank(
-    question: HybridQuestion, hits: Hits, counted: Callable[[Limits], Iterable[Any]]
+    question: HybridQuestion,
+    hits: Hits,
+    candidates: Callable[[HybridQuestion, Hits], npt.NDArray[np.bool_]],
+    counted: Callable[[Limits], Iterable[Any]],
 ) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Return a mask of the hits that may be among the k best by ranks, and the costs of all hits, both of shape (h,).
+    """Return a mask of the hits that may be among the best by ranks, and the costs of all hits, both of shape (h,).
 
-    `hits` must be the candidates of all parts of the rows; `counted` counts the rows of each part between limits. A
-    cost is the negated score, and 0 where the mask is False.
+    `hits` must be those of all parts of the rows, of which `candidates` returns the mask; `counted` counts the rows of
+    each part between limits. A cost is the negated score, and 0 where the mask is False.
     """
     cost = np.zeros(len(hits))
     if hits.by_column is None:
         return np.zeros(len(hits), np.bool_), cost
-    near = _near(question, hits.query, hits.by_column)
+    near = candidates(question, hits)
     query, distances = hits.query[near], hits.by_column[near]
     limits = _limits_of(question, query, distances)
-    nearer = _nearer(list(counted(limits)))
+    nearer = nearer_than(counted(limits))
     cost[near] = 0.0 - _scores_of_ranks(question, limits, nearer, query, distances)
     return near, cost
 
 
-def _near(question: HybridQuestion, query: Ints, distances: Floats) -> Any:
-    """Return a mask, shape (h,), of the candidates that are near enough in a column to be among the k best by ranks.
+def candidates_of_rows(question: HybridQuestion, hits: Hits) -> npt.NDArray[np.bool_]:
+    """Return a mask, shape (h,), of the hits that are near enough in a column to be among the k best rows by ranks.
 
-    `distances` has shape (h, columns) and must hold the candidates of all parts of the rows.
+    `hits` must be those of all parts of the rows.
     """
+    query, distances = hits.query, hits.by_column
+    assert distances is not None
     needed = ranks_needed([entry.weight for entry in question.columns], question.k)
     kept = np.zeros(len(query), np.bool_)
     for asked in np.unique(query):
@@ -80,7 +83,7 @@ def _limits_of(question: HybridQuestion, query: Ints, distances: Floats) -> Limi
     return tuple(tuple(np.unique(part[:, number]) for number in columns) for part in parts)
 
 
-def _nearer(counted: Sequence[Any]) -> list[list[Ints]]:
+def nearer_than(counted: Iterable[Any]) -> list[list[Ints]]:
     """Return how many rows are nearer than each limit, for every query and column, from the counts of all parts."""
     added = [
         [np.sum(column, axis=0) for column in zip(*of_query, strict=True)] for of_query in zip(*counted, strict=True)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from hudi_vector.kernels.metrics import Floats, exact_distances
 from hudi_vector.kernels.sparse import SparseBlock, SparseVector, sparse_distances
 from hudi_vector.query.deadline import NEVER, Deadline
+from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.read.several import Block, SearchColumn
 from hudi_vector.read.spec import VectorColumn
 
@@ -50,13 +51,18 @@ class HybridColumn:
 
 @dataclass(frozen=True)
 class HybridQuestion:
-    """The searched columns, the queries of each, and the fusion. Picklable: executors get it."""
+    """The searched columns, the queries of each, and the fusion. Picklable: executors get it.
+
+    With a `grouping`, k is the number of groups, each as good as its best row. Scores and ranks are those of rows among
+    all rows, also among those that the grouping leaves out.
+    """
 
     columns: tuple[HybridColumn, ...]
     probes: tuple[Probes, ...]
     k: int
     fusion: str = "weighted"
     normalize: bool = False
+    grouping: Grouping | None = None
     deadline: Deadline = field(default=NEVER, repr=False, compare=False)
 
     @property
@@ -79,12 +85,9 @@ class HybridQuestion:
         return replace(self, deadline=deadline) if self.deadline is NEVER else self
 
     def named(self: Q, names: Mapping[str, str]) -> Q:
-        """Return the question with other names for the searched columns."""
-        return replace(self, columns=tuple(entry.named(names[entry.column.name]) for entry in self.columns))
-
-    def part(self, first: int, last: int) -> HybridQuestion:
-        """Return the question with the queries from `first` to `last` (exclusive)."""
-        return replace(self, probes=tuple(probes[first:last] for probes in self.probes))
+        """Return the question with other names for the searched columns and those of the groups."""
+        columns = tuple(entry.named(names[entry.column.name]) for entry in self.columns)
+        return replace(self, columns=columns, grouping=None if self.grouping is None else self.grouping.named(names))
 
     def describe(self) -> str:
         """Return columns, metrics, weights and fusion as text."""
@@ -93,7 +96,12 @@ class HybridQuestion:
 
 
 def question_of(
-    columns: Sequence[HybridColumn], probes: Sequence[Floats | SparseVector], k: int, fusion: str, normalize: bool
+    columns: Sequence[HybridColumn],
+    probes: Sequence[Floats | SparseVector],
+    k: int,
+    fusion: str,
+    normalize: bool,
+    grouping: Grouping | None = None,
 ) -> HybridQuestion:
     """Return the question of a single query, which has a checked vector for each column.
 
@@ -108,4 +116,4 @@ def question_of(
         else:
             sized.append(entry.sized(len(probe)))
             rows.append(probe[None, :])
-    return HybridQuestion(tuple(sized), tuple(rows), k, fusion, normalize)
+    return HybridQuestion(tuple(sized), tuple(rows), k, fusion, normalize, grouping)

@@ -1,7 +1,9 @@
 """A hybrid search as the common search runs it: what is read of a slice, what is collected, and the passes over rows.
 
 The weighted sum takes one pass over the rows, two where scores are normalized. Ranks take two: one for the rows that
-can be among the best, one to count how many rows are nearer than each of them, column by column.
+can be among the best, one to count how many rows are nearer than each of them, column by column. For groups, ranks take
+one more pass over some rows and one over all, for the ladder that bounds them. More than one row of each group takes
+one more search, of the rows of these groups alone; ranks and normalization are those among all rows all the same.
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector.index.calibration.held_out import Each
+from hudi_vector.kernels.groups import GroupedBlock
 from hudi_vector.kernels.metrics import Floats
-from hudi_vector.kernels.topk import Bounds, Hits
-from hudi_vector.query.execute import OpenedSlice, SliceFound, Slices, open_slice
+from hudi_vector.kernels.topk import Bounds, Hits, Ints
+from hudi_vector.query.execute import OpenedSlice, SearchedRows, SliceFound, Slices, open_slice
+from hudi_vector.query.grouped.passes import Members, in_passes
 from hudi_vector.query.hybrid.best import BestRows, Scale
-from hudi_vector.query.hybrid.fusion import costs_by_rank, scale_of
+from hudi_vector.query.hybrid.fusion import candidates_of_rows, costs_by_rank, nearer_than, scale_of
+from hudi_vector.query.hybrid.groups import BestGroups
+from hudi_vector.query.hybrid.ladder import Ladder, RankedGroups, Sampled, candidates_of_groups, rungs_of
 from hudi_vector.query.hybrid.question import HybridQuestion
 from hudi_vector.query.hybrid.ranks import Counts, Extremes, NearestByColumn
 from hudi_vector.query.local import GroupedSlices, run_slices
@@ -56,9 +62,14 @@ class HybridWinners:
 
 @dataclass(frozen=True)
 class HybridAsked(HybridQuestion):
-    """A hybrid question that the common search can ask; `scale` is known after a pass over all rows."""
+    """A hybrid question that the common search can ask; `scale` and `ladder` are known after passes over all rows.
+
+    With `members`, the rows of these groups alone are searched.
+    """
 
     scale: Scale | None = None
+    ladder: Ladder | None = None
+    members: Members | None = None
 
     @classmethod
     def of(cls, question: HybridQuestion) -> HybridAsked:
@@ -66,14 +77,19 @@ class HybridAsked(HybridQuestion):
         return cls(**vars(question))
 
     @property
-    def per_group(self) -> None:
-        """Return None: a hybrid search finds rows, not groups."""
-        return None
+    def per_group(self) -> int | None:
+        """Return the number of rows that each group gives at most, None in a search for rows."""
+        return None if self.grouping is None else self.grouping.per_group
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Return no columns: the vectors are enough."""
-        return ()
+        """Return the columns of the groups."""
+        return () if self.grouping is None else self.grouping.columns
+
+    @property
+    def for_rows(self) -> HybridAsked:
+        """Return the question for rows, whatever their groups."""
+        return replace(self, grouping=None)
 
     @property
     def is_final(self) -> bool:
@@ -81,21 +97,48 @@ class HybridAsked(HybridQuestion):
         return self.fusion != "rrf"
 
     def bounds(self) -> Bounds:
-        """Return bounds without a limit: one for each query, for ranks one for each column and query."""
-        return Bounds.of(self.queries if self.is_final else self.queries * len(self.columns))
+        """Return bounds without a limit: one for each query, for ranks of rows one for each column and query."""
+        return Bounds.of(self.queries if self.is_final or self.grouping else self.queries * len(self.columns))
 
     def collector(self, bounds: Bounds) -> BestRows | NearestByColumn:
         """Return a collector of the rows that may be among the best."""
+        if self.grouping is not None:
+            if self.ladder is not None:
+                return RankedGroups(self, bounds, self.ladder, self.members)
+            return BestGroups(self, bounds, self.scale, self.members)
         if self.is_final:
             return BestRows(self, bounds, self.scale)
         return NearestByColumn(self, bounds)
 
-    def with_rows(self, blocks: Together, rows: Callable[..., pa.Table]) -> Together:  # noqa: ARG002 - needs vectors
-        """Return the same blocks: nothing but the vectors is needed."""
-        return blocks
+    def with_rows(self, blocks: Together, rows: Callable[[Ints, Sequence[str]], pa.Table]) -> Together:
+        """Return the blocks, for groups with one more: without elements, but with the values of their columns."""
+        if self.grouping is None:
+            return blocks
+        positions, names = blocks[0].positions, self.grouping.columns
+        nothing, none = np.empty((len(positions), 0), np.float32), np.empty(0, np.int64)
+        squares = np.zeros(len(positions), np.float32)
+        return (*blocks, GroupedBlock(nothing, positions, squares, none, lambda at: rows(positions[at], names)))
+
+    def one_of_each(self) -> HybridAsked:
+        """Return the question for the best row of each group alone."""
+        assert self.grouping is not None
+        return replace(self, grouping=replace(self.grouping, per_group=1))
+
+    def among(self, members: Members) -> HybridAsked:
+        """Return the question for the rows of some groups."""
+        return replace(self, members=members)
+
+    def with_ladder(self, slices: Slices) -> HybridAsked:
+        """Return the question with the ladder that bounds the ranks of all rows, after two passes."""
+        rows = self.for_rows
+        rungs = rungs_of(self, slices.measured(rows, partial(Sampled, rows)))
+        return replace(self, ladder=Ladder(rungs, nearer_than(slices.measured(rows, partial(Counts, rows, rungs)))))
 
     def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
         """Yield the rows of a slice that pass the filter and have a vector in every column, and add to `counts`."""
+        return (self.with_rows(blocks, opened.reader.rows) for blocks in self._vectors(opened, counts))
+
+    def _vectors(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
         columns = self.read
         if isinstance(opened.reader, MergedSlice):
             yield from opened.reader.several(columns, counts)
@@ -111,29 +154,50 @@ class HybridAsked(HybridQuestion):
         counts.add(replace(own[0], nulls=rows - found, invalid=0, bytes_read=sum(count.bytes_read for count in own)))
 
     def found(self, slices: Slices, bounds: Bounds) -> Iterable[SliceFound]:
-        """Give the hits of all slices with their scores, in one pass or two."""
-        if not self.is_final:
-            return [self._ranked(slices, bounds)]
-        if not self.normalize:
-            return slices.search(self, bounds)
-        extremes = slices.measured(self, partial(Extremes, self))
-        return slices.search(replace(self, scale=scale_of(self, extremes)), bounds)
+        """Give the hits of all slices with their scores, in as many passes as they need."""
+        asked, rows = self, self.for_rows
+        if self.normalize:
+            asked = replace(self, scale=scale_of(self, slices.measured(rows, partial(Extremes, rows))))
+        elif self.grouping is not None and not self.is_final:
+            asked = self.with_ladder(slices)
+        search = _scored if self.is_final else partial(_ranked, every=slices)
+        return search(asked, slices, bounds) if self.grouping is None else in_passes(asked, slices, bounds, search)
 
-    def _ranked(self, slices: Slices, bounds: Bounds) -> SliceFound:
-        """Return the hits that may be among the best by ranks, with their scores, after a pass that counts ranks."""
-        parts, counts = [], ScanCounts()
-        for found, own in slices.search(self, bounds):
-            parts += found
-            counts.add(own)
-        hits = Hits.joined([part.hits for part in parts])
-        near, cost = costs_by_rank(self, hits, lambda limits: slices.measured(self, partial(Counts, self, limits)))
-        scored, done = [], 0
-        for part in parts:
-            here = slice(done, done + len(part.hits))
-            done += len(part.hits)
-            chosen = part.take(near[here])
-            scored.append(replace(chosen, hits=replace(chosen.hits, distance=cost[here][near[here]])))
-        return scored, counts
+
+def _scored(asked: HybridAsked, slices: SearchedRows, bounds: Bounds) -> Iterable[SliceFound]:
+    """Give the hits of all slices, whose scores depend on one row each."""
+    return slices.search(asked, bounds)
+
+
+def _ranked(asked: HybridAsked, slices: SearchedRows, bounds: Bounds, every: Slices) -> Iterator[SliceFound]:
+    """Yield the hits of all slices that may be among the best by ranks, with their scores.
+
+    Their ranks are counted in a pass over `every` row.
+    """
+    parts, counts = [], ScanCounts()
+    for found, own in slices.search(asked, bounds):
+        parts += found
+        counts.add(own)
+    rows, hits = asked.for_rows, Hits.joined([part.hits for part in parts])
+    candidates = candidates_of_rows
+    if asked.grouping is not None:
+        candidates = partial(candidates_of_groups, is_of_members=asked.members is not None)
+    near, cost = costs_by_rank(
+        asked, hits, candidates, lambda limits: every.measured(rows, partial(Counts, rows, limits))
+    )
+    scored, done = [], 0
+    for part in parts:
+        here = slice(done, done + len(part.hits))
+        done += len(part.hits)
+        chosen = part.take(near[here])
+        scored.append(replace(chosen, hits=_of_columns(chosen.hits, cost[here][near[here]], len(asked.columns))))
+    yield scored, counts
+
+
+def _of_columns(hits: Hits, cost: Floats, columns: int) -> Hits:
+    """Return hits with their costs, and the distances by column alone."""
+    by_column = None if hits.by_column is None else hits.by_column[:, :columns]
+    return replace(hits, distance=cost, by_column=by_column)
 
 
 def _stream(opened: OpenedSlice, column: Any, counts: ScanCounts) -> Iterator[Any]:

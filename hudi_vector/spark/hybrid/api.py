@@ -37,6 +37,9 @@ def hybrid_search(
     normalize: bool = False,
     execution: str = "auto",
     timeout: str | int | None = None,
+    group_by: str | Sequence[str] | None = None,
+    per_group: int | None = None,
+    group_nulls: str | None = None,
 ) -> DataFrame:
     """Find the k best rows of a table by several vector columns together, exactly.
 
@@ -66,10 +69,16 @@ def hybrid_search(
             rows.
         execution: ``"local"`` on the driver, ``"distributed"`` on the executors, ``"auto"`` by size.
         timeout: How long the search may take: a text such as ``"30s"``, or a number of milliseconds; 0 for no limit.
+        group_by: A column of the table, or a list of columns, of plain values. The answer is then the k best groups,
+            each as good as its best row. Scores and ranks are those of rows among all rows, as without groups.
+        per_group: The largest number of rows of each group, 1 by default.
+        group_nulls: ``"keep"``, the default, for NULL as a value like others; ``"drop"`` to leave out rows with NULL in
+            a column of `group_by`, which still have ranks.
 
     Returns:
         A lazy DataFrame, descending by ``score``, with ``_distance_<column>`` for each searched column, ``score`` and
-        ``_rank`` (from 1). The vectors can be selected too. The snapshot is chosen when the DataFrame is first run.
+        ``_rank`` (from 1). With `group_by` it is ordered by the rank of a row's group in ``_group_rank`` (from 1), then
+        by ``score``. The vectors can be selected too. The snapshot is chosen when the DataFrame is first run.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -94,6 +103,9 @@ def hybrid_search(
         as_of=as_of,
         execution=execution,
         timeout=timeout,
+        group_by=group_by,
+        per_group=per_group,
+        group_nulls=group_nulls,
     )
     found = frame_of(
         spark, hybrid_relation(checked, probes_of(checked, as_probes(queries, len(checked.columns))), IN_PYTHON)
@@ -119,6 +131,9 @@ def hybrid_search_batch(
     normalize: bool = False,
     execution: str = "auto",
     timeout: str | int | None = None,
+    group_by: str | Sequence[str] | None = None,
+    per_group: int | None = None,
+    group_nulls: str | None = None,
 ) -> DataFrame:
     """Find the k best rows of a table by several vector columns together, for each row of a DataFrame of queries.
 
@@ -139,11 +154,15 @@ def hybrid_search_batch(
         normalize: As for `hybrid_search`.
         execution: As for `hybrid_search`.
         timeout: As for `hybrid_search`, for each batch of query rows that is searched together.
+        group_by: As for `hybrid_search`: the k best groups for each query row.
+        per_group: As for `hybrid_search`.
+        group_nulls: As for `hybrid_search`.
 
     Returns:
         A lazy DataFrame: the table's columns without the searched ones, the columns of `queries` without the query
         columns (clashing names get the prefix ``_hudi_query_``), ``_hudi_query_index``, ``_distance_<column>`` for each
-        searched column, ``score`` and ``_rank``. Query rows that lack one of the vectors are left out.
+        searched column, ``score`` and ``_rank``, with `group_by` also ``_group_rank``. Query rows that lack one of the
+        vectors are left out.
 
     Raises:
         InvalidArgumentError: An argument is not allowed.
@@ -168,6 +187,9 @@ def hybrid_search_batch(
         as_of=as_of,
         execution=execution,
         timeout=timeout,
+        group_by=group_by,
+        per_group=per_group,
+        group_nulls=group_nulls,
     )
     asking = HybridQueries.of(target_of(spark, queries), query_columns, checked)
     found = frame_of(spark, hybrid_batch_plan(checked, asking, IN_PYTHON))

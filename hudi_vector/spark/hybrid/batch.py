@@ -24,8 +24,8 @@ from hudi_vector.read.several import SearchColumn
 from hudi_vector.read.sparse import SparseColumn
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.spark.catalyst.gateway import JavaObject
-from hudi_vector.spark.columns import IN_SQL, Shown, require_no_clash
-from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, added_columns, searched_column
+from hudi_vector.spark.columns import IN_SQL, RANK, Shown, require_no_clash
+from hudi_vector.spark.hybrid.search import FUNCTION, HybridSearch, scored_rows, searched_column
 from hudi_vector.spark.resolve import Target
 from hudi_vector.spark.search.batch import INDEX, QUERY_PREFIX, QueryBatch, QueryRows
 from hudi_vector.spark.search.output import Output, added_output, hidden_meta, output_of, second_side
@@ -104,8 +104,7 @@ class HybridFinder:
         refuse_other_length(plan, len(won.winners.query), progress.counts, question.dense)
         with progress.deadline.limiting():
             rows = named_rows(plan, won.winners, names, dict(self.physical))
-        added = added_columns(self.distances, won.distances, won.score)
-        return Found(won.winners.query, won.winners.distance, won.winners.rank, rows, added)
+        return scored_rows(won, self.distances, rows)
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries, shown: Shown
     query partitions, unless only Spark can merge some of the table's log files or read its sparse vectors.
     """
     base, conf = search.base, search.base.conf()
-    question = HybridQuestion(search.columns, (), base.k, search.fusion, search.normalize)
+    question = search.without_queries
     outputs = _outputs(search, queries)
     hidden = hidden_meta(outputs, shown)
     batch = QueryBatch(
@@ -157,8 +156,7 @@ def hybrid_batch_plan(search: HybridSearch, queries: HybridQueries, shown: Shown
             physical = dict(base.target.physical)
             names = [physical[field.name] for field in (*search.plain, *search.searched)]
             if find_unmergeable(base.spark.sparkContext, plan, names) is None:
-                own = tuple(entry.named(physical[entry.column.name]) for entry in search.columns)
-                finder = HybridFinder(plan, replace(question, columns=own), search.distances, base.target.physical)
+                finder = HybridFinder(plan, question.named(physical), search.distances, base.target.physical)
                 return batch.spread(batch.asking, finder)
     return batch.lazy()
 
@@ -173,8 +171,10 @@ def _outputs(search: HybridSearch, queries: HybridQueries) -> tuple[Output, ...]
     """Return the table's columns, the query rows' columns, and those that the search adds."""
     require_no_clash(search.base.target, (INDEX,))
     first = [output_of(field, "corpus") for field in search.plain]
-    added = [output_of(field, "added") for field in search.added[:-1]]
-    added += [added_output(search.added[-1].name, "rank", search.added[-1].dataType)]
+    added = [
+        added_output(RANK, "rank", field.dataType) if field.name == RANK else output_of(field, "added")
+        for field in search.added
+    ]
     index = added_output(INDEX, "index", LongType())
     second = second_side(queries.fields, "query", [*first, index, *added], QUERY_PREFIX)
     return (*first, *second, index, *added)

@@ -23,11 +23,12 @@ from hudi_vector.spark.search.table_functions import as_of_argument, table_argum
 
 __all__ = ["hybrid_function"]
 
+_NAMED = ("fusion", "normalize", "filter", "as_of", "execution", "timeout", "per_group", "group_nulls")
 _SIGNATURE = Signature(
     FUNCTION,
     ("base_table", "search_column", "probe_column", "weight", "distance_type", "top_k"),
     ("base_table", "search_column", "probe_column", "top_k"),
-    named_only=("query_table", "fusion", "normalize", "filter", "as_of", "execution", "timeout"),
+    named_only=("query_table", *_NAMED, "group_by"),
     aliases=(
         ("table", "base_table"),
         ("search_columns", "search_column"),
@@ -42,10 +43,9 @@ _SIGNATURE = Signature(
 def hybrid_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
     """Build ``hudi_hybrid_search(…)``: the best rows by several columns, for one query or each row of a query table."""
     given = bind(_SIGNATURE, named_and_placed(expressions))
-    nested = ("search_column", "weight", "distance_type")
+    nested = ("search_column", "weight", "distance_type", "group_by")
     values = {name: nested_constant(given[name], name) for name in nested if name in given}
-    plain = ("top_k", "fusion", "normalize", "filter", "as_of", "execution", "timeout")
-    values |= {name: constant(given[name], name) for name in plain if name in given}
+    values |= {name: constant(given[name], name) for name in ("top_k", *_NAMED) if name in given}
     search = checked_hybrid(
         spark,
         table_argument(spark, given["base_table"], "base_table"),
@@ -59,6 +59,9 @@ def hybrid_function(spark: SparkSession, expressions: Expressions) -> JavaObject
         as_of=as_of_argument(values.get("as_of")),
         execution=values.get("execution"),
         timeout=values.get("timeout"),
+        group_by=values.get("group_by"),
+        per_group=values.get("per_group"),
+        group_nulls=values.get("group_nulls"),
     )
     if "query_table" in given:
         queries = table_argument(spark, given["query_table"], "query_table")

@@ -15,6 +15,7 @@ from hudi_vector.errors import InvalidTypeError, UnknownColumnError
 from hudi_vector.kernels.metrics import Floats, require_comparable
 from hudi_vector.kernels.sparse import SparseVector
 from hudi_vector.query.asking.output import Found
+from hudi_vector.query.grouping.arguments import GROUP_RANK, Grouping, group_ranks
 from hudi_vector.query.hybrid.checks import (
     as_fusion,
     as_metrics,
@@ -41,10 +42,10 @@ from hudi_vector.spark.search.table_functions import checked_search
 __all__ = [
     "FUNCTION",
     "HybridSearch",
-    "added_columns",
     "checked_hybrid",
     "hybrid_relation",
     "probes_of",
+    "scored_rows",
     "searched_column",
 ]
 
@@ -54,9 +55,10 @@ SCORE = "score"
 
 @dataclass(frozen=True)
 class HybridSearch:
-    """A checked hybrid search without its queries: the table, the columns, weights, k and the filter.
+    """A checked hybrid search without its queries: the table, the columns, weights, k, the filter and the groups.
 
-    `distances` are the names of the distance columns in the output, one for each searched column.
+    `distances` are the names of the distance columns in the output, one for each searched column. The search of the
+    table, `base`, does not leave out rows whose group is NULL, since they have ranks too.
     """
 
     base: TableSearch
@@ -64,6 +66,7 @@ class HybridSearch:
     distances: tuple[str, ...]
     fusion: str
     normalize: bool
+    grouping: Grouping | None = None
 
     @property
     def plain(self) -> list[StructField]:
@@ -79,9 +82,15 @@ class HybridSearch:
 
     @property
     def added(self) -> list[StructField]:
-        """Return the columns that the search adds: the distances, the score and the rank."""
-        distances = [StructField(name, DoubleType(), False) for name in self.distances]
-        return [*distances, StructField(SCORE, DoubleType(), False), StructField(RANK, IntegerType(), False)]
+        """Return the columns that the search adds: the distances, the score and the rank, and that of the group."""
+        names = [RANK, *self.base.group_columns]
+        numbers = [StructField(name, DoubleType(), False) for name in (*self.distances, SCORE)]
+        return numbers + [StructField(name, IntegerType(), False) for name in names]
+
+    @property
+    def without_queries(self) -> HybridQuestion:
+        """Return the question, to which queries are added."""
+        return HybridQuestion(self.columns, (), self.base.k, self.fusion, self.normalize, self.grouping)
 
     def run(self, question: HybridQuestion, names: Sequence[str], unusable: int = 0) -> Found:
         """Search, and return the found rows with the named columns, ordered by query and rank.
@@ -91,13 +100,12 @@ class HybridSearch:
         """
         wanted = Wanted(HybridAsked.of(question), question.read, names)
         winners, rows = self.base.answer(wanted, self.base.conf(), unusable)
-        won = HybridWinners.of(winners, question)
-        added = added_columns(self.distances, won.distances, won.score)
-        return Found(winners.query, winners.distance, winners.rank, rows, added)
+        return scored_rows(HybridWinners.of(winners, question), self.distances, rows)
 
     def describe(self) -> str:
         """Return the text for EXPLAIN."""
         text = f"{FUNCTION} {self.base.target.label} k={self.base.k} {self.base.metric}"
+        text += f" groups=[{self.grouping.describe()}]" if self.grouping else ""
         return text + (f" filter=[{self.base.filter.text}]" if self.base.filter else "")
 
 
@@ -115,6 +123,9 @@ def checked_hybrid(
     as_of: Any = None,
     execution: Any = None,
     timeout: Any = None,
+    group_by: Any = None,
+    per_group: Any = None,
+    group_nulls: Any = None,
 ) -> HybridSearch:
     """Return a hybrid search after all checks that are possible before it runs and without its queries.
 
@@ -130,7 +141,9 @@ def checked_hybrid(
         VectorColumn(names[0], 0, "float"),
         None,
         k=k,
-        tuning=checked_tuning("exact", timeout=timeout),
+        tuning=checked_tuning(
+            "exact", timeout=timeout, group_by=group_by, per_group=per_group, group_nulls=group_nulls
+        ),
         filter=filter,
         as_of=as_of,
         execution=execution,
@@ -142,12 +155,15 @@ def checked_hybrid(
         require_comparable(entry.metric, entry.column.name, element)
     normalized = as_normalize(normalize, how)
     described = HybridQuestion(columns, (), base.k, how, normalized).describe()
+    grouping = base.tuning.grouping
+    tuning = replace(base.tuning, grouping=None if grouping is None else replace(grouping, drop_nulls=False))
     search = HybridSearch(
-        base=replace(base, column=VectorColumn(found[0].name, 0, "float"), metric=described),
+        base=replace(base, column=VectorColumn(found[0].name, 0, "float"), metric=described, tuning=tuning),
         columns=columns,
         distances=distance_names([column.name for column in found]),
         fusion=how,
         normalize=normalized,
+        grouping=grouping,
     )
     require_no_clash(base.target, [field.name for field in search.added])
     return search
@@ -182,7 +198,7 @@ def probes_of(search: HybridSearch, values: Sequence[Any]) -> HybridQuestion:
     label = search.base.target.label
     pairs = zip(values, search.columns, strict=True)
     probes: list[Floats | SparseVector] = [as_probe(value, entry.column, label) for value, entry in pairs]
-    return question_of(search.columns, probes, search.base.k, search.fusion, search.normalize)
+    return question_of(search.columns, probes, search.base.k, search.fusion, search.normalize, search.grouping)
 
 
 @dataclass(frozen=True)
@@ -201,10 +217,13 @@ class _Single:
         return pa.table(columns, names=list(names)) if names else pa.table({"": pa.nulls(len(found.query))})
 
 
-def added_columns(names: Sequence[str], distances: Floats, score: Floats) -> dict[str, pa.Array]:
-    """Return distances, shape (n, columns), and scores of found rows as Arrow arrays by their output names."""
-    added = {name: pa.array(distances[:, number]) for number, name in enumerate(names)}
-    return added | {SCORE: pa.array(score)}
+def scored_rows(won: HybridWinners, names: Sequence[str], rows: pa.Table) -> Found:
+    """Return the rows found with their distances, which get these names, their scores and the ranks of their groups."""
+    winners = won.winners
+    added = {name: pa.array(won.distances[:, number]) for number, name in enumerate(names)}
+    added |= {SCORE: pa.array(won.score)}
+    added |= {} if winners.group_rank is None else {GROUP_RANK: group_ranks(winners.group_rank)}
+    return Found(winners.query, winners.distance, winners.rank, rows, added)
 
 
 def hybrid_relation(search: HybridSearch, question: HybridQuestion, shown: Shown = IN_SQL) -> JavaObject:
