@@ -54,7 +54,7 @@ class Shown:
 
 
 class Listed(list[T]):
-    """A list of results, shown as a table with a row for each.
+    """A list of results, shown as a table with a row for each; texts are shown as a list, since a table would cut them.
 
     Example:
         >>> Listed([])
@@ -80,7 +80,9 @@ class Listed(list[T]):
         return Listed(found) if isinstance(place, slice) else found
 
     def __repr__(self) -> str:
-        return "\n".join(_grid(self.rows())) or "[]"
+        if all(isinstance(each, str) for each in self):
+            return super().__repr__()
+        return "\n".join(_grid(self.rows()))
 
     def _repr_html_(self) -> str:
         return _html_table(self.rows()) or "<p>nothing</p>"

@@ -86,7 +86,7 @@ def test_a_command_that_fails_gives_1(spark, damaged, capsys, command):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines()[-1].startswith("hudi-vector: ")
-    assert "is not a Parquet file" in err.splitlines()[-1]
+    assert "is not a parquet file" in err.splitlines()[-1].lower()
 
 
 def test_storage_that_fails_gives_1(spark, workspace, capsys):

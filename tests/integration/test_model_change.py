@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from support import tables
-from support.quick import QUICK
+from support.quick import FILTERS_OF_HUDI, QUICK
 
 import hudi_vector as hv
 from hudi_vector.command.main import main
@@ -32,7 +32,8 @@ from hudi_vector.errors import (
 )
 
 ROWS = 40
-KEEPING = {**QUICK, "hoodie.clean.automatic": "false"}
+# Files are as large as Hudi makes them, since a price is about their size.
+KEEPING = {**QUICK, **FILTERS_OF_HUDI, "hoodie.clean.automatic": "false"}
 NEW = 3
 
 

@@ -252,8 +252,9 @@ def test_sessions_tables_and_columns_that_are_none(spark, b, face):
     for table, wrong in ((None, "must be text, not"), (7, "must be text, not"), ("", "is blank; give a text")):
         with pytest.raises(errors.InvalidTypeError, match=f"the argument 'table' {wrong}"):
             call(spark, table, "img")
-    # The cleaner's services and reads of single blobs take None for the settings of a process without a session.
-    for session in ("spark",) if face in ("clean_blobs", "restore_blobs", "get") else (None, "spark"):
+    # The cleaner's services, and counts, checks and reads of blobs take None for a process without a session.
+    without = ("clean_blobs", "restore_blobs", "get", "inventory", "verify")
+    for session in ("spark",) if face in without else (None, "spark"):
         with pytest.raises(errors.InvalidTypeError, match="the argument 'spark' must be a SparkSession, not"):
             call(session, b, "img")
     if face in ("blob_references", "verify", "get"):

@@ -77,7 +77,7 @@ spark.catalyst              ground   errors read read.predicate schema table ver
 spark                       ground   arguments errors options read read.predicate schema spark.catalyst storage table
 index                       vectors  errors index.calibration index.kinds index.packs kernels kernels.metrics read
                                      read.logs read.parquet storage table
-index.kinds                 vectors  errors index kernels kernels.metrics read read.parquet
+index.kinds                 vectors  errors index kernels kernels.metrics read read.parquet storage
 index.packs                 vectors  errors index index.kinds kernels read read.logs read.parquet storage
 index.calibration           vectors  errors index index.kinds kernels kernels.metrics read read.parquet storage
 query                       vectors  arguments errors events executors index index.calibration index.kinds kernels

@@ -180,11 +180,14 @@ def own_database(spark: SparkSession, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quick_defaults(spark: SparkSession) -> Iterator[None]:
-    """Every write of Hudi is as quick as those of other tests, without a word of that in an example."""
-    from support.quick import QUICK
+    """Every write of Hudi is as quick as those of other tests, without a word of that in an example.
+
+    Files are as large as Hudi makes them: pages show what they take.
+    """
+    from support.quick import FILTERS_OF_HUDI, QUICK
 
     defaults = spark._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
-    for key, value in QUICK.items():
+    for key, value in {**QUICK, **FILTERS_OF_HUDI}.items():
         defaults.addToGlobalProps(key, value)
     try:
         yield

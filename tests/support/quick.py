@@ -71,6 +71,11 @@ def leave_out_settings_of_clusters(spark: SparkSession) -> None:
             settings.unset(group + name)
 
 
+SMALL_FILTERS = {"hoodie.bloom.index.filter.type": "SIMPLE", "hoodie.index.bloom.num_entries": "100"}
+"""Filters of few keys: one for sixty thousand is 430 KB in each file, which a tenth of a commit goes into."""
+
+FILTERS_OF_HUDI = {"hoodie.bloom.index.filter.type": "DYNAMIC_V0", "hoodie.index.bloom.num_entries": "60000"}
+
 QUICK: dict[str, str] = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
@@ -78,9 +83,7 @@ QUICK: dict[str, str] = {
     "hoodie.upsert.shuffle.parallelism": "2",
     "hoodie.insert.shuffle.parallelism": "2",
     "hoodie.bulkinsert.shuffle.parallelism": "2",
-    # A filter for sixty thousand keys is 430 KB in each file, which a tenth of a commit goes into.
-    "hoodie.bloom.index.filter.type": "SIMPLE",
-    "hoodie.index.bloom.num_entries": "100",
+    **SMALL_FILTERS,
 }
 
 
@@ -88,8 +91,7 @@ HUDI: Mapping[str, str] = {
     "hoodie.metadata.enable": "true",
     "hoodie.embed.timeline.server": "true",
     "hoodie.write.markers.type": "TIMELINE_SERVER_BASED",
-    "hoodie.bloom.index.filter.type": "DYNAMIC_V0",
-    "hoodie.index.bloom.num_entries": "60000",
+    **FILTERS_OF_HUDI,
 }
 """What users have who set nothing: Hudi's own defaults."""
 

@@ -214,6 +214,26 @@ def test_fewer_candidates_are_the_first_of_more(kind: str, by_faiss: bool, monke
         assert found(5) == [own[:9] for own in many]
 
 
+@pytest.mark.parametrize("kind", ["ivf_sq8", "ivf_pq"])
+def test_queries_shared_among_threads_get_what_each_gets_alone(kind: str) -> None:
+    faiss = pytest.importorskip("faiss")
+    values, queries = vectors("normal", 3000, 16, "float", 5), vectors("normal", 150, 16, "float", 6)
+    view = view_of([values[:1000], values[1000:]], "l2", kind, "float", 16)
+
+    def found(some: np.ndarray) -> list[list[int]]:
+        own = view.candidates(some, 5, nprobes=3, candidates=15, certain=False)
+        rows = view.bases[own.segment] + own.position
+        return [rows[own.query == query].tolist() for query in range(len(some))]
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(3)
+    try:
+        together = found(queries)
+    finally:
+        faiss.omp_set_num_threads(before)
+    assert together == [own for query in queries for own in found(query[None])]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", sorted(INDEXED))
 @pytest.mark.parametrize(
