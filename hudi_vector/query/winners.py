@@ -39,13 +39,15 @@ def fetch_rows(
     def read(number: int) -> pa.Table:
         return _rows_of_slice(readers[number], winners, places[number], names)
 
-    # Columns in the cache are taken here: handing over to a thread would take longer.
+    # Cached columns are read inline: handing over to a thread would take longer.
     found = dict(enumerate(_held(*one, winners, names) for one in zip(readers, places, strict=True)))
     left = [number for number, held in found.items() if held is None]
     if left:
+        each: Each = map
         others = [readers[number] for number in left]
-        is_remote = any(isinstance(reader, ParquetSlice) and not reader.is_local for reader in others)
-        each: Each = partial(parallel.each, decodes=True) if is_remote else threads.map if threads else map
+        if not all(isinstance(reader, ParquetSlice) and reader.holds(names) for reader in others):
+            is_remote = any(isinstance(reader, ParquetSlice) and not reader.is_local for reader in others)
+            each = partial(parallel.each, decodes=True) if is_remote else threads.map if threads else map
         found |= zip(left, each(read, left), strict=True)
     back = np.empty(len(winners), np.int64)
     back[np.concatenate(places)] = np.arange(len(winners))

@@ -7,18 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.scans.placements import PLACEMENT_TYPE
 from hudi_vector.blobs.stored_blobs import StoredBlobs
-
-FIELDS = pa.struct(
-    [
-        ("kind", pa.string()),
-        ("size", pa.int64()),
-        ("path", pa.string()),
-        ("offset", pa.int64()),
-        ("length", pa.int64()),
-        ("managed", pa.bool_()),
-    ]
-)
 
 CONTRADICTIONS: list[dict[str, Any]] = [
     {"kind": "OTHER", "size": 1},
@@ -45,5 +35,5 @@ def inline(size: int) -> dict[str, Any]:
 
 def stored(area: BlobArea, *blobs: dict[str, Any] | None) -> StoredBlobs:
     """Some blobs; a NULL one comes as a struct of NULLs."""
-    array = pa.array(blobs, FIELDS)
-    return StoredBlobs.of(pa.StructArray.from_arrays(array.flatten(), fields=list(FIELDS)), area)
+    array = pa.array(blobs, PLACEMENT_TYPE)
+    return StoredBlobs.of(pa.StructArray.from_arrays(array.flatten(), fields=list(PLACEMENT_TYPE)), area)

@@ -12,7 +12,7 @@ from hudi_vector.arguments import checked_names
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.counts.check import WRONG, Check, pin_column
 from hudi_vector.blobs.counts.pinned import KnownPins
-from hudi_vector.blobs.counts.tally import SUMMARY, TALLY, add_up, count_rows, summarise, tally_of_files
+from hudi_vector.blobs.counts.tally import SUMMARY, TALLY, count_rows, summarise, tally_of_files
 from hudi_vector.blobs.files import BlobFiles, default_threads, in_threads
 from hudi_vector.blobs.reading.by_key import blob_paths
 from hudi_vector.blobs.reading.fetch import BlobFetcher
@@ -42,9 +42,8 @@ def inventory_here(settings: Settings, table: str | os.PathLike[str]) -> pa.Tabl
     columns = blob_paths(snapshot.schema)
     count = _Count(Placements(snapshot, tuple(columns)), tuple(".".join(path) for path in columns), area)
     parts = in_threads(count.of_slice, snapshot.file_slices, _threads(snapshot))
-    tally = add_up(pa.concat_tables([TALLY.empty_table(), *parts]))
-    whole = pa.concat_tables([tally, tally_of_files(listed)])
-    made = summarise(whole, area, BlobFiles(options, area.table))
+    tally = pa.concat_tables([*parts, tally_of_files(listed)])
+    made = summarise(tally, area, BlobFiles(options, area.table))
     return made.sort_by([(name, "ascending") for name in SUMMARY.names[:3]])
 
 
@@ -93,7 +92,7 @@ class _Count:
     def of_slice(self, file_slice: FileSlice) -> pa.Table:
         """Return the tally of a slice."""
         parts = count_rows(self.placements.of_slice(file_slice), self.columns, self.area)
-        return add_up(pa.concat_tables([TALLY.empty_table(), *parts]))
+        return pa.concat_tables([TALLY.empty_table(), *parts])
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudi_vector.blobs.uploads.external_files import pins_of
-from hudi_vector.blobs.uploads.manifest import COMMITTED, list_uploads
+from hudi_vector.blobs.uploads.external_files import pins_of, uploads_with_pins
 from hudi_vector.storage import StorageOptions, open_storage
 
 __all__ = ["KnownPins"]
@@ -27,7 +26,7 @@ class KnownPins:
     @classmethod
     def of(cls, table: str, options: StorageOptions) -> KnownPins:
         """Read the pins of a table; raise DataFileError if a file of pins is gone or damaged."""
-        uploads = [each for each in list_uploads(table, options=options) if each.state == COMMITTED and each.pins]
+        uploads = uploads_with_pins(table, options)
         read = open_storage(table, options).each(lambda upload: pins_of(upload, options), uploads)
         pins: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
         for upload, parts in zip(uploads, read, strict=True):
@@ -38,7 +37,7 @@ class KnownPins:
     def newest(self, paths: pa.StringArray, commit_times: pa.StringArray) -> pa.StructArray:
         """Return for each row the newest pin of its file by the row's write or an earlier one, NULL without one.
 
-        `commit_times` are the instants that wrote the rows last.
+        `commit_times` are the instants that wrote the rows last; NULL allows pins of every write.
         """
         encoded = paths.dictionary_encode()
         known = [self.by_path.get(path) for path in encoded.dictionary.to_pylist()]
@@ -47,7 +46,7 @@ class KnownPins:
         found: list[dict[str, int] | None] = []
         for code, time in zip(encoded.indices.to_pylist(), commit_times.to_pylist(), strict=True):
             instants, pins = ([], []) if code is None else known[code] or ([], [])
-            place = bisect_right(instants, time)
+            place = len(instants) if time is None else bisect_right(instants, time)
             found.append(dict(zip(("size", "mtime_ns"), pins[place - 1], strict=True)) if place else None)
         return pa.array(found, _PIN_TYPE)
 

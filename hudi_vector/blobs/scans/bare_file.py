@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_vector.blobs.reading.base_files import blob_column, blob_columns
+from hudi_vector.blobs.struct import BLOB_TYPE, BlobColumns
 from hudi_vector.read.parquet.byte_column import Located
 from hudi_vector.storage import scheme_of
 
-__all__ = ["BareFile", "BareRows"]
+__all__ = ["BareFile", "BareRows", "fields_of"]
 
 _BATCH_BYTES = 4 << 20
 _MOST_ROWS = 8192
@@ -30,6 +32,20 @@ class BareRows:
     rows: pa.RecordBatch
     first: int
     data: Mapping[str, Located]
+
+
+def fields_of(blobs: pa.StructArray, data: Located, label: str) -> BlobColumns:
+    """Return the fields of blobs whose ``data`` was not read: of these bytes it is only known whether there are any.
+
+    `label` names the column in messages. Raises InvalidBlobError if the struct is none of a blob.
+    """
+    has_data = pa.array(data.length >= 0)
+    held = {field.name: blobs.field(number) for number, field in enumerate(blobs.type)}
+    held["data"] = pc.if_else(has_data, pa.scalar(b"", pa.binary()), pa.scalar(None, pa.binary()))
+    names = [name for name in BLOB_TYPE.names if name in held]
+    return BlobColumns.of(
+        pa.StructArray.from_arrays([held[name] for name in names], names, mask=blobs.is_null()), label
+    )
 
 
 class BareFile:

@@ -14,8 +14,7 @@ from hudi_vector.blobs.nested import replace_column
 from hudi_vector.blobs.reading.base_files import place_in
 from hudi_vector.blobs.reading.lazy import LAZY_TYPE
 from hudi_vector.blobs.reading.wanted import wanted_of
-from hudi_vector.blobs.scans.bare_file import BareFile
-from hudi_vector.blobs.struct import BlobColumns
+from hudi_vector.blobs.scans.bare_file import BareFile, fields_of
 from hudi_vector.errors import DataFileError
 from hudi_vector.read.conform import conform
 from hudi_vector.read.parquet.byte_column import Located
@@ -77,13 +76,7 @@ class LazyScan:
 
 def _references(located: Located, uri: str, place: str, first_row: int, blobs: pa.StructArray) -> pa.StructArray:
     """Return the references of the blobs of some rows, whose data was not read."""
-    has_data = pa.array(located.length >= 0)
-    data = pc.if_else(has_data, pa.scalar(b"", pa.binary()), pa.scalar(None, pa.binary()))
-    columns = BlobColumns.of(
-        pa.StructArray.from_arrays(
-            [blobs.field("type"), data, blobs.field("reference")], ["type", "data", "reference"], mask=blobs.is_null()
-        )
-    )
+    columns = fields_of(blobs, located, f"the column in '{place}'")
     wanted = wanted_of(columns)
     inline = pa.array(wanted.inline)
     has_offset = pa.array(located.offset >= 0)

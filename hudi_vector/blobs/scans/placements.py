@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from hudi_vector.blobs.reading.by_key import value_within
 from hudi_vector.blobs.reading.rows import blob_rows
-from hudi_vector.blobs.scans.bare_file import BareFile, BareRows
+from hudi_vector.blobs.scans.bare_file import BareFile, BareRows, fields_of
 from hudi_vector.blobs.scans.merged import KEY, SEQNO, logs_of, merge
-from hudi_vector.blobs.struct import INLINE, REFERENCE_TYPE, BlobColumns
-from hudi_vector.read.parquet.byte_column import Located
+from hudi_vector.blobs.struct import INLINE, BlobColumns
 from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.storage import FileInfo, open_storage
 from hudi_vector.table.model import FileSlice, Snapshot
@@ -82,16 +81,16 @@ class Placements:
             for part in bare.rows(there, lambda leaf: leaf in _META or _is_of(leaf, there)):
                 columns = {name: part.rows.column(name) for name in _META}
                 for number, name in enumerate(spelled):
-                    columns[str(number)] = _nothing(len(part.rows)) if name is None else _placed(part, name)
+                    columns[str(number)] = (
+                        pa.nulls(len(part.rows), PLACEMENT_TYPE) if name is None else _placed(part, name, file.uri)
+                    )
                 yield pa.record_batch(columns)
 
     def _logged(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
         columns = {name: pa.array([row.get(name) for row in rows], pa.string()) for name in _META}
         for number, path in enumerate(self.columns):
             blobs = BlobColumns.of(blob_rows([value_within(row, path) for row in rows]))
-            size = pc.binary_length(blobs.data).cast(pa.int64())
-            fields = [blobs.path, blobs.offset, blobs.length, blobs.managed]
-            columns[str(number)] = _placements(blobs.kind, size, fields)
+            columns[str(number)] = _placements(blobs, pc.binary_length(blobs.data).cast(pa.int64()))
         return pa.record_batch(columns)
 
     def _named(self, rows: pa.RecordBatch, file_slice: FileSlice) -> pa.RecordBatch:
@@ -108,32 +107,18 @@ def _is_of(leaf: str, columns: Sequence[str]) -> bool:
     return any(leaf.startswith(f"{name}.") for name in columns)
 
 
-def _nothing(count: int) -> pa.StructArray:
-    return pa.nulls(count, PLACEMENT_TYPE)
-
-
-def _placed(part: BareRows, name: str) -> pa.StructArray:
+def _placed(part: BareRows, name: str, uri: str) -> pa.StructArray:
     """Return the placements of a column of a base file, whose bytes were not read."""
     blobs: Any = pa.StructArray.from_arrays(part.rows.columns, fields=list(part.rows.schema))
     for each in name.split("."):
-        blobs = _child(blobs, each)
-    reference = _child(blobs, "reference")
-    fields = [_child(reference, field.name).cast(field.type) for field in REFERENCE_TYPE]
-    return _placements(_child(blobs, "type").cast(pa.string()), _sizes(part.data[name]), fields)
+        blobs = blobs.flatten()[blobs.type.get_field_index(each)]  # NULL where a struct around it is NULL
+    length = part.data[name].length
+    size = pa.array(length, mask=np.asarray(length < 0))
+    return _placements(fields_of(blobs, part.data[name], f"column '{name}' of '{uri}'"), size)
 
 
-def _child(array: pa.StructArray, name: str) -> pa.Array:
-    """Return a field of a struct, NULL where the struct is NULL."""
-    return array.flatten()[array.type.get_field_index(name)]
-
-
-def _sizes(data: Located) -> pa.Int64Array:
-    return pa.array(data.length, mask=np.asarray(data.length < 0))
-
-
-def _placements(kind: pa.Array, size: pa.Array, reference: Sequence[pa.Array]) -> pa.StructArray:
+def _placements(blobs: BlobColumns, size: pa.Int64Array) -> pa.StructArray:
     """Return placements; an INLINE blob that Hudi describes by a reference into its base file has its size there."""
-    length = reference[2]
-    described = pc.if_else(pc.equal(kind, INLINE), length, pa.scalar(None, pa.int64()))
-    fields = [kind, pc.coalesce(size, described), *reference]
+    described = pc.if_else(pc.equal(blobs.kind, INLINE), blobs.length, pa.scalar(None, pa.int64()))
+    fields = [blobs.kind, pc.coalesce(size, described), blobs.path, blobs.offset, blobs.length, blobs.managed]
     return pa.StructArray.from_arrays(fields, fields=list(PLACEMENT_TYPE))

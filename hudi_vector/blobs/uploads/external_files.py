@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from hudi_vector.blobs.uploads.manifest import Upload, uploads_folder
+from hudi_vector.blobs.uploads.manifest import COMMITTED, Upload, list_uploads, uploads_folder
 from hudi_vector.blobs.uploads.side_tables import PINS, SideTable, load_table, publish_table
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import Storage, StorageOptions, open_storage, root_of
 
-__all__ = ["PIN_SCHEMA", "Pins", "file_infos", "pinned_paths", "pins_of", "was_touched"]
+__all__ = ["PIN_SCHEMA", "Pins", "file_infos", "pinned_paths", "pins_of", "uploads_with_pins", "was_touched"]
 
 PIN_SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("mtime_ns", pa.int64())])
 """A pin: the reference's path as stored in the row, the file's size in bytes, its mtime in nanoseconds since 1970."""
@@ -54,6 +54,11 @@ def pinned_paths(upload: Upload, options: StorageOptions) -> list[str]:
     without a modification time is never pinned. Raises DataFileError if a list of pins is gone or damaged.
     """
     return [path for part in pins_of(upload, options) for path in part["path"].to_pylist()]
+
+
+def uploads_with_pins(table: str, options: StorageOptions) -> list[Upload]:
+    """Return the committed writes of a table that pinned files, the oldest first."""
+    return [each for each in list_uploads(table, options=options) if each.state == COMMITTED and each.pins]
 
 
 def pins_of(upload: Upload, options: StorageOptions) -> list[pa.Table]:

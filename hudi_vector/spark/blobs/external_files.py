@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from hudi_vector.blobs.uploads.manifest import COMMITTED, UPLOADS, list_uploads
+from hudi_vector.blobs.uploads.external_files import uploads_with_pins
+from hudi_vector.blobs.uploads.manifest import UPLOADS
 from hudi_vector.spark.blobs.table import BlobTable
 
 __all__ = ["NO_PIN", "pinned_files", "with_pin"]
@@ -20,11 +21,7 @@ def pinned_files(spark: SparkSession, table: BlobTable) -> DataFrame | None:
 
     Each row holds the path and an array of its pins: instant of the write, size in bytes, mtime in nanoseconds.
     """
-    uploads = [
-        upload
-        for upload in list_uploads(table.area.table, options=table.options)
-        if upload.state == COMMITTED and upload.pins
-    ]
+    uploads = uploads_with_pins(table.area.table, table.options)
     if not uploads:
         return None
     instants = {pin.name: upload.instant for upload in uploads for pin in upload.pins}
