@@ -19,7 +19,7 @@ from hudi_vector.executors.placement import Group, Item, Placement
 from hudi_vector.read.cache import process_cache
 from hudi_vector.storage import parallel
 from hudi_vector.table.recent import Recent
-from hudi_vector.workers import forget_archives, unfit_workers
+from hudi_vector.workers import begin_task, unfit_workers
 
 __all__ = ["Keeping", "on_executors", "placed", "rows_of_workers"]
 
@@ -133,7 +133,7 @@ def on_executors(
                 return type(problem)(str(problem))
 
         def task(items: Iterable[Any]) -> Iterable[Any]:
-            forget_archives()
+            begin_task()
             if keeping is not None:
                 keeping.begin()
             return map(guarded, items) if together == 1 else parallel.each(guarded, items, most=together)

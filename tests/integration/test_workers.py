@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,3 +72,23 @@ def test_a_worker_that_ran_a_task_reads_no_archive_before_the_next_one(
         assert run() > 0
     after = archives_of_workers(spark, what)
     assert set() in [after[worker] for worker in before.keys() & after.keys()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process choose when it acknowledges")
+def test_a_worker_that_ran_a_task_acknowledges_the_next_one_at_once(spark: SparkSession, table: str) -> None:
+    def acknowledges(_: int) -> list[bool]:
+        import gc
+        import socket
+
+        ours = [each.args[0] for each in gc.callbacks if getattr(each, "func", each).__name__ == "_acknowledge"]
+        option = socket.IPPROTO_TCP, socket.TCP_QUICKACK
+        return [bool(each.getsockopt(*option)) for sockets in ours for each in sockets if each.family == socket.AF_INET]
+
+    def ask() -> list[list[bool]]:
+        return spark.sparkContext.parallelize(range(2), 2).map(acknowledges).collect()
+
+    for _ in range(3):
+        assert hv.search(spark, table, "emb", [1.0, 2.0], 5, execution="distributed").count() == 5
+        answers = ask()
+        assert any(answers)  # of a worker that ran a task of the search
+        assert all(each for answer in answers for each in answer)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hudi_vector.workers import begin_task
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -23,6 +25,7 @@ def one_partition(spark: SparkSession, table: pa.Table) -> DataFrame:
     content = sink.getvalue().to_pybytes()
 
     def rows(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
         yield from pa.ipc.open_stream(content)
 
     return spark.range(0, 1, 1, 1).mapInArrow(rows, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))

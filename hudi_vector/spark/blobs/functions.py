@@ -34,7 +34,7 @@ from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.spark.resolve import storage_options
-from hudi_vector.workers import forget_archives
+from hudi_vector.workers import begin_task
 
 __all__ = [
     "COPIES",
@@ -194,7 +194,7 @@ def bytes_column(
     """
 
     def read(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.DataFrame]:
-        forget_archives()
+        begin_task()
         for batch in batches:
             with in_few_words():
                 for values in read_batch(batch):

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import StructType
 
 from hudi_vector.schema import quoted
-from hudi_vector.workers import forget_archives
+from hudi_vector.workers import begin_task
 
 __all__ = ["map_in_arrow"]
 
@@ -26,7 +26,7 @@ def map_in_arrow(
     """
 
     def begun(batches: Iterable[Any]) -> Iterable[Any]:
-        forget_archives()
+        begin_task()
         return work(batches)
 
     begun.__name__ = getattr(work, "__name__", type(work).__name__)  # Spark's plan shows it

@@ -18,7 +18,7 @@ from hudi_vector.storage import StorageOptions
 from hudi_vector.table_services.references.files import FILES_READ, FileReferences, Reader, read_here, references_of
 from hudi_vector.table_services.references.references import REFERENCES
 from hudi_vector.table_services.retention.retained import RetainedFile
-from hudi_vector.workers import balanced, forget_archives
+from hudi_vector.workers import balanced, begin_task
 
 __all__ = ["SpreadLimits", "spread_reader", "waves"]
 
@@ -107,7 +107,7 @@ def _balanced(wave: list[RetainedFile], tasks: int) -> list[list[RetainedFile]]:
 
 def _task(options: StorageOptions):  # type: ignore[no-untyped-def]
     def run(tasks: Iterable[list[RetainedFile]]) -> Iterator[_Outcome]:
-        forget_archives()
+        begin_task()
         for files in tasks:
             yield _outcome(files, options)
 
