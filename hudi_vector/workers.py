@@ -48,7 +48,7 @@ def unfit_workers(problem: BaseException) -> SessionError | None:
 
 
 def begin_task() -> None:
-    """Let the tasks of this Python worker that come after this one begin sooner; every task calls it.
+    """Prepare this Python worker for its next tasks, which then begin earlier; every task calls it.
 
     PySpark 3.5 has three delays before each task of a worker that is used again: it reads archives (see
     `forget_archives`), collects the garbage of all that the worker ever imported, and waits for an acknowledgement that

@@ -99,7 +99,7 @@ query.join                  vectors  errors kernels kernels.metrics query query.
                                      read read.predicate schema table
 query.opened                vectors  arguments errors events index kernels.metrics options query query.files
                                      query.grouped query.grouping query.lance read read.logs read.parquet read.predicate
-                                     shown storage table
+                                     shown storage table workers
 query.changes               vectors  errors query.opened read table
 query.replays               vectors  errors index kernels.metrics query query.grouped query.grouping query.opened
                                      query.receipts shown storage table
