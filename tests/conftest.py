@@ -128,6 +128,7 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A registered session on two cores, with Hudi's real bundle."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
+    from support.local_files import set_permissions_in_java
     from support.quick import JVM, leave_out_settings_of_clusters, remember_java_names
 
     import hudi_vector as hv
@@ -154,6 +155,7 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         session = hv.register(hv.configure(builder).getOrCreate())
     session.sparkContext.setLogLevel("ERROR")
     leave_out_settings_of_clusters(session)
+    set_permissions_in_java(session)
     yield session
     session.stop()
 
