@@ -37,7 +37,7 @@ class Case:
     files: int
     partitions: int
     output: Path
-    has_exact: bool = True
+    has_more: bool = True
     dimension: int = 128
     text: str = "title"
 
@@ -49,6 +49,16 @@ class Case:
     def table(self) -> Path:
         """The Hudi table."""
         return self.folder / self.name
+
+    @property
+    def bits(self) -> Path:
+        """The Hudi table once more, with an index whose codes have a bit for each element."""
+        return self.folder / "bits" / self.name
+
+    @property
+    def kept(self) -> Path:
+        """The cache on disk of the processes that have one."""
+        return self.folder / "kept" / self.name
 
     @property
     def source(self) -> Path:
@@ -98,10 +108,11 @@ def draw(case: Case) -> None:
 
 
 def write(spark: SparkSession, case: Case) -> None:
-    """Write the Hudi table as Hudi's bulk insert does, but without its metadata table, and its index."""
+    """Write the Hudi table as Hudi's bulk insert does, but without its metadata table, and its indexes."""
     import hudi_vector as hv
 
-    shutil.rmtree(case.table, ignore_errors=True)
+    for folder in (case.table, case.bits):
+        shutil.rmtree(folder, ignore_errors=True)
     rows = spark.read.parquet(str(case.source)).withColumn("emb", _floats())
     rows = rows.repartition(case.files, "id" if case.partitions == 1 else "part")
     options = {"hoodie.metadata.enable": "false", "hoodie.bulkinsert.sort.mode": "NONE"}
@@ -111,6 +122,9 @@ def write(spark: SparkSession, case: Case) -> None:
     hv.write(
         rows, str(case.table), record_key="id", operation="bulk_insert", vectors=vectors, options=options, **partition
     )
+    if case.has_more:
+        shutil.copytree(case.table, case.bits)
+        hv.index.create(spark, str(case.bits), "emb", **{**our_index(), "kind": "ivf_rabitq"})
     hv.index.create(spark, str(case.table), "emb", **our_index())
 
 

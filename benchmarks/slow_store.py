@@ -19,6 +19,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -376,10 +377,15 @@ def _forget_after(call: str, place: tuple[str | None, str | None], proxy: _Proxy
 
 
 def free_port() -> int:
-    """Return a port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port nobody listens on.
+
+    It is below those that Linux gives to sockets that ask for any, one of which may be taken before a server begins.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for(port: int) -> None:

@@ -131,8 +131,7 @@ def _approximate(
         return _certain(best, asked, need, conf)
     use = _use(best, conf, certain=False)
     if setting is not None:
-        refine_factor = -(-setting.candidates // need.k)
-        use = replace(use, nprobes=setting.nprobes, refine_factor=refine_factor)
+        use = replace(use, nprobes=setting.nprobes, refine_factor=max(1.0, setting.candidates / need.k))
     if tuning.nprobes is not None:
         use = replace(use, nprobes=tuning.nprobes)
     if tuning.refine_factor is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -65,9 +66,9 @@ class IndexUse:
     """The index of a search, and how far it is read.
 
     If `certain`, it is read until every row of the exact answer is found. Otherwise it stops after `nprobes` and
-    `refine_factor`, candidates for each of the k rows; None for the defaults of the view. With `lists_at_once`, the
-    first search reads all lists of an index on a local disk; an executor, which has some of the slices, reads only
-    those that it needs. `generation` is that of the index, and `manifest` the name of its manifest.
+    `refine_factor`, candidates for each of the k rows, 1 or more; None for the defaults of the view. With
+    `lists_at_once`, the first search reads all lists of an index on a local disk; an executor, which has some of the
+    slices, reads only those that it needs. `generation` is that of the index, and `manifest` the name of its manifest.
     """
 
     folder: str
@@ -78,7 +79,7 @@ class IndexUse:
     certain: bool
     reads: RangeReads
     nprobes: int | None = None
-    refine_factor: int | None = None
+    refine_factor: float | None = None
     lists_at_once: bool = True
     generation: int = 0
     manifest: str = ""
@@ -88,13 +89,19 @@ class IndexUse:
         """Return what `nprobes` counts, as a format."""
         return KINDS[self.kind].effort
 
+    def candidates(self, k: int) -> int | None:
+        """Return how many candidates a search for k rows scores exactly; None for the usual number."""
+        # The factor is a quotient of two small numbers, which a float holds to fifteen digits.
+        return None if self.refine_factor is None else math.ceil(round(self.refine_factor * k, 6))
+
     def describe(self) -> str:
         """Return a line for explain."""
         looks = "until the answer is exact"
         if not self.certain:
             width = self.effort.format(self.nprobes or "usual")
             width = width.removesuffix("s") if self.nprobes == 1 else width
-            looks = f"{width}, {self.refine_factor or 'usual'} times k candidates"
+            factor = "usual" if self.refine_factor is None else f"{self.refine_factor:.3g}"
+            looks = f"{width}, {factor} times k candidates"
         return f"{self.kind} for {self.metric}, {looks} ({self.name})"
 
 

@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     D = TypeVar("D", bound=DataclassInstance)
 T = TypeVar("T")
 
-__all__ = ["PathBelow", "at_least", "has_form", "is_path_below", "named", "one_of", "shaped", "value_of"]
+__all__ = [
+    "PathBelow",
+    "at_least",
+    "has_form",
+    "is_path_below",
+    "named",
+    "null_or_from",
+    "one_of",
+    "shaped",
+    "value_of",
+]
 
 _LARGEST, _MOST_FLOAT = (1 << 63) - 1, 1e300
 # The years 1 to 9999, the range of `datetime`.
@@ -139,6 +149,19 @@ def has_form(what: str, form: re.Pattern[str]) -> Must:
 def at_least(least: int) -> Must:
     """Return the check that a number is not smaller."""
     return Must(f"{least} or more", lambda number: number >= least)
+
+
+def null_or_from(least: int) -> Must:
+    """Return the check that a value is None, or a number that is not smaller; a whole number stays one.
+
+    Example:
+        >>> value_of(Annotated[Any, null_or_from(1)], 2, "file:///t/x", "factor")
+        2
+    """
+    return Must(
+        f"null, or a number of {least} or more",
+        lambda value: value is None or (type(value) in (int, float) and least <= value <= _MOST_FLOAT),
+    )
 
 
 PathBelow = Annotated[str, Must("a path below the table's folder", is_path_below)]

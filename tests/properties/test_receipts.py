@@ -90,7 +90,7 @@ contents = st.builds(
             generation=COUNT,
             manifest=TEXT,
             nprobes=st.none() | POSITIVE,
-            refine_factor=st.none() | POSITIVE,
+            refine_factor=st.none() | POSITIVE | st.floats(1, 1e6),
         ),
     ),
     settings=st.dictionaries(st.sampled_from(SETTINGS), TEXT),

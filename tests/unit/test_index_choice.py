@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
 from hudi_vector.index.catalog import Index
@@ -27,9 +29,10 @@ def choose(*indexes: Index, need: IndexNeed = NEED, conf: dict[str, str] | None 
     return choose_index(indexes, need, checked_tuning(**asked).settled(conf or {}), conf or {})
 
 
-def effort(choice: Choice) -> tuple[Any, ...]:
+def effort(choice: Choice, k: int = NEED.k) -> tuple[Any, ...]:
+    """Return whether an answer is exact, the lists that are read, and the candidates for k rows."""
     assert choice.use is not None
-    return choice.use.certain, choice.use.nprobes, choice.use.refine_factor
+    return choice.use.certain, choice.use.nprobes, choice.use.candidates(k)
 
 
 def test_an_answer_is_exact_unless_something_else_is_asked_for() -> None:
@@ -42,17 +45,17 @@ def test_an_answer_is_exact_unless_something_else_is_asked_for() -> None:
 
 
 def test_a_target_takes_the_least_that_reached_it() -> None:
-    assert effort(choose(index(), recall_target=0.5)) == (False, 2, 1)
-    assert effort(choose(index(), recall_target=0.9)) == (False, 8, 2)
-    assert effort(choose(index(), mode="approximate")) == (False, 8, 2)
-    assert effort(choose(index(), conf={"hoodie.vector.search.recall.target": "0.99"})) == (False, 32, 5)
-    assert effort(choose(index(target=0.99))) == (False, 32, 5)
+    assert effort(choose(index(), recall_target=0.5)) == (False, 2, 10)
+    assert effort(choose(index(), recall_target=0.9)) == (False, 8, 20)
+    assert effort(choose(index(), mode="approximate")) == (False, 8, 20)
+    assert effort(choose(index(), conf={"hoodie.vector.search.recall.target": "0.99"})) == (False, 32, 45)
+    assert effort(choose(index(target=0.99))) == (False, 32, 45)
     # The search stands over the session, and the session over the index.
-    assert effort(choose(index(target=0.99), conf={"hoodie.vector.search.recall.target": "0.9"})) == (False, 8, 2)
+    assert effort(choose(index(target=0.99), conf={"hoodie.vector.search.recall.target": "0.9"})) == (False, 8, 20)
     assert effort(choose(index(target=0.99), recall_target=1)) == (True, None, None)
-    assert effort(choose(index(), recall_target=0.9, nprobes=3)) == (False, 3, 2)
-    assert effort(choose(index(), recall_target=0.9, refine_factor=7)) == (False, 8, 7)
-    assert effort(choose(index(), need=replace(NEED, has_filter=True), recall_target=0.5)) == (False, 32, 5)
+    assert effort(choose(index(), recall_target=0.9, nprobes=3)) == (False, 3, 20)
+    assert effort(choose(index(), recall_target=0.9, refine_factor=7)) == (False, 8, 70)
+    assert effort(choose(index(), need=replace(NEED, has_filter=True), recall_target=0.5)) == (False, 32, 45)
 
 
 def test_a_target_that_nothing_reached_is_exact() -> None:
@@ -66,18 +69,18 @@ def test_a_target_is_reached_whatever_k_is() -> None:
     known = index(calibration=(*CALIBRATION, *many))
     for k, expected in (
         (1, (False, 8, 20)),
-        (10, (False, 8, 2)),
-        (11, (False, 16, 19)),
-        (100, (False, 16, 2)),
-        (101, (False, 64, 20)),
-        (1000, (False, 64, 2)),
+        (10, (False, 8, 20)),
+        (11, (False, 16, 200)),
+        (100, (False, 16, 200)),
+        (101, (False, 64, 2000)),
+        (1000, (False, 64, 2000)),
         (1001, (True, None, None)),
     ):
-        assert effort(choose(known, need=replace(NEED, k=k), recall_target=0.95)) == expected
+        assert effort(choose(known, need=replace(NEED, k=k), recall_target=0.95), k) == expected
     # Fewer rows are not looked for in fewer lists than still fewer were.
     uneven = index(calibration=(*CALIBRATION, Setting(1, 200, 0.97, 900, 100)))
-    assert effort(choose(uneven, need=replace(NEED, k=50), recall_target=0.95)) == (False, 8, 4)
-    assert effort(choose(uneven, need=replace(NEED, k=100), recall_target=0.95)) == (False, 1, 2)
+    assert effort(choose(uneven, need=replace(NEED, k=50), recall_target=0.95), 50) == (False, 8, 200)
+    assert effort(choose(uneven, need=replace(NEED, k=100), recall_target=0.95), 100) == (False, 1, 200)
     # What reached it for few rows says nothing of many.
     assert effort(choose(known, need=replace(NEED, k=100), recall_target=0.99)) == (True, None, None)
     assert effort(choose(index(), need=replace(NEED, k=11), mode="approximate")) == (True, None, None)
@@ -107,7 +110,7 @@ def test_a_large_batch_is_scanned_unless_the_index_is_asked_for() -> None:
         None,
         None,
     )
-    assert effort(choose(index(), need=many, recall_target=0.9)) == (False, 8, 2)
+    assert effort(choose(index(), need=many, recall_target=0.9)) == (False, 8, 20)
 
 
 def test_graphs_are_for_searches_that_give_up_recall(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +119,8 @@ def test_graphs_are_for_searches_that_give_up_recall(monkeypatch: pytest.MonkeyP
         "its index is hnsw, which gives no exact answers: add a recall_target below 1, or mode => 'approximate'"
     )
     assert choose(graphs, recall_target=1).index is None
-    assert effort(choose(graphs, recall_target=0.9)) == (False, 8, 2)
-    assert effort(choose(index("hnsw", target=0.9))) == (False, 8, 2)
+    assert effort(choose(graphs, recall_target=0.9)) == (False, 8, 20)
+    assert effort(choose(index("hnsw", target=0.9))) == (False, 8, 20)
     assert choose(graphs, recall_target=0.9999).reason.startswith("none of the settings measured for its hnsw index")
     # An index that can be certain stands in its place, and before it.
     assert effort(choose(graphs, index("ivf_pq"))) == (True, None, None)
@@ -155,3 +158,10 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 def test_wrong_use(asked: dict[str, Any], kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=sentence):
         choose(index(), **asked)
+
+
+@given(k=st.integers(1, 3000), candidates=st.integers(1, 100_000))
+def test_as_many_candidates_are_scored_as_were_measured(k: int, candidates: int) -> None:
+    measured = (Setting(8, candidates, 1.0, 400, k),)
+    found = choose(index(calibration=measured), need=replace(NEED, k=k), recall_target=0.9)
+    assert effort(found, k)[2] == max(k, candidates)

@@ -325,7 +325,7 @@ def _search_indexed(
             vectors,
             question.k,
             nprobes=use.nprobes,
-            candidates=None if use.refine_factor is None else use.refine_factor * question.k,
+            candidates=use.candidates(question.k),
             certain=use.certain,
             allowed=allowed,
             most=max(_MOST_CANDIDATES, question.k * 4) if use.certain else None,

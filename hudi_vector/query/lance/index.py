@@ -131,11 +131,10 @@ class _Probe:
 
     def candidates(self, vectors: Floats, question: Question) -> _Candidates:
         """Return up to k times the refine factor candidates for each query of a block."""
-        assert self._use.refine_factor is not None
         nearest = {
             "column": self._spec.column.name,
             "q": vectors.astype(self._spec.column.dtype),
-            "k": question.k * self._use.refine_factor,
+            "k": self._use.candidates(question.k),
             "metric": METRICS[question.metric].lance,
             "nprobes": self._use.nprobes,
         }

@@ -26,7 +26,7 @@ from hudi_vector.errors import (
 from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.options import CACHE_MAX_BYTES
 from hudi_vector.shown import Shown
-from hudi_vector.storage.stored_values import at_least, one_of, shaped
+from hudi_vector.storage.stored_values import at_least, null_or_from, one_of, shaped
 
 __all__ = [
     "SETTINGS",
@@ -119,7 +119,7 @@ class IndexRead:
     generation: _Count
     manifest: str
     nprobes: _Positive | None
-    refine_factor: _Positive | None
+    refine_factor: Annotated[Any, null_or_from(1)]
 
 
 @dataclass(frozen=True)

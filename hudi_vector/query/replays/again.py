@@ -159,7 +159,7 @@ def _planned(
     tuning = Tuning("exact")
     if indexes.found and used is not None:
         # An index of one kind that is asked for by its effort is used whatever was measured for it.
-        tuning = Tuning("approximate", used.kind, used.nprobes or 1, used.refine_factor)
+        tuning = Tuning("approximate", used.kind, used.nprobes or 1)
     if asked.groups is not None:
         grouping = Grouping(asked.groups.columns, asked.groups.per_group, asked.groups.drop_nulls)
         tuning = replace(tuning, grouping=grouping)
