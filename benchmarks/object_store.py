@@ -12,8 +12,9 @@ Every contestant searches in new processes, in rounds of changing order. A proce
 needs, then waits; each of its three steps begins when it is asked for, and its requests alone are counted: open and
 search, search again with another query, and a third query with a filter that one row in a hundred passes. k is 10, the
 metric l2, the columns two. A session of Spark asks the same by `spark.sql`; it has started before the first step. The
-two larger tables are also searched by an index ``ivf_rabitq``, exactly, and by processes with a cache on disk that a
-process before them filled by other queries.
+two larger tables are also searched exactly, by an index ``ivf_rabitq``, and by processes with a cache on disk, which
+that of the recall filled.
+
 Before the rounds a process of each asks 100 queries, with the filter and without it, of the same store without the
 delay, for the recall. Lance gets the least effort whose recall is at least 0.95; ours is asked for this recall, or for
 the exact rows.

@@ -30,7 +30,10 @@ _RISING = ((1, 2), (2, 2), (4, 2), (8, 2), (16, 2), (16, 5), (32, 5), (64, 5), (
 
 @dataclass(frozen=True)
 class Case:
-    """One table: its rows, its files, its partitions (1 for none), the column of text that is read of rows found."""
+    """One table: its rows, its files, its partitions (1 for none), the column of text that is read of rows found.
+
+    With `has_more` it is also searched exactly, by codes of bits, and with a cache on disk.
+    """
 
     name: str
     rows: int

@@ -382,6 +382,7 @@ def free_port() -> int:
     It is below those that Linux gives to sockets that ask for any, one of which may be taken before a server begins.
     """
     while True:
+        # Hypothesis gives all processes of a test run the same seed of Python's own numbers.
         port = random.SystemRandom().randrange(20_000, 32_000)
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))

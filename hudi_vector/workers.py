@@ -24,6 +24,7 @@ _NO_MODULE = re.compile(
     r"ModuleNotFoundError: No module named '((?:hudi_vector|numpy|pandas|pyarrow|fsspec|hudi|lance)\b[\w.]*)'"
 )
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_OPEN_FILES = "/proc/self/fd"
 _REMEDY = (
     "give the workers a Python of the driver's version that has hudi-vector, by PYSPARK_PYTHON or spark.pyspark.python "
     "before the session starts (hudi_vector.configure names this one)"
@@ -67,10 +68,10 @@ def _prepare_worker() -> None:
 
 
 def _sockets() -> list[socket.socket]:
-    """Return the sockets that are open in this process."""
-    numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    """Return the sockets that are open in this process; none where there is no ``/proc`` to list them."""
+    listed = os.listdir(_OPEN_FILES) if os.path.isdir(_OPEN_FILES) else []
     found = []
-    for number in numbers:
+    for number in map(int, listed):
         with contextlib.suppress(OSError):  # the folder itself was open when it was listed
             if stat.S_ISSOCK(os.fstat(number).st_mode):
                 found.append(socket.socket(fileno=os.dup(number)))

@@ -160,7 +160,7 @@ def null_or_from(least: int) -> Must:
     """
     return Must(
         f"null, or a number of {least} or more",
-        lambda value: value is None or (type(value) in (int, float) and least <= value <= _MOST_FLOAT),
+        lambda value: value is None or (type(value) in (int, float) and least <= value <= _LARGEST),
     )
 
 

@@ -68,7 +68,8 @@ def test_steps_are_counted_apart_and_answers_are_those_of_lance(bench: Any, tmp_
             counted = {name: value["median"] for name, value in rows[way, step].items() if isinstance(value, dict)}
             assert counted["heads"] == 0
             assert counted["requests"] == counted["gets"] + counted["lists"] <= requests, (way, step, counted)
-            assert (way != "ours, disk cache") <= counted["waves"] <= waves, (way, step, counted)
+            fewest = 0 if way == "ours, disk cache" else 1
+            assert fewest <= counted["waves"] <= waves, (way, step, counted)
     assert rows["ours, disk cache", steps[0]]["waves"]["median"] <= 4
     assert measured["versions"].keys() == {"hudi_vector", "lance"}
 

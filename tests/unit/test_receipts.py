@@ -311,6 +311,17 @@ def test_an_approximate_answer_is_the_same_by_its_generation(indexed: WrittenTab
     assert again.hits.plan.index.generation == 1
 
 
+def test_a_measured_effort_is_the_same_by_its_receipt(indexed: WrittenTable) -> None:
+    receipt = receipt_of(indexed, recall_target=0.8, k=7)
+    index = receipt.content.access.index
+    assert index is not None
+    assert index.refine_factor % 1, "no whole number, or else this shows nothing"
+    again = hv.replay(None, receipt.to_json())
+    assert (again.same, again.why) == (True, "")
+    assert again.hits.plan.index is not None
+    assert again.hits.plan.index.refine_factor == index.refine_factor
+
+
 def test_a_generation_that_was_replaced_is_said(indexed: WrittenTable) -> None:
     receipt = approximate(indexed)
     build(indexed, retrain=True)

@@ -26,7 +26,7 @@ from hudi_vector.spark.catalyst.handles import Handles, handles_of
 from hudi_vector.spark.catalyst.local_rows import internal_rows
 from hudi_vector.spark.catalyst.settings import handed_over, one_step
 
-__all__ = ["Produce", "compiled", "lazy_relation"]
+__all__ = ["Produce", "class_of", "compiled", "lazy_relation"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,13 +69,19 @@ def compiled(handles: Handles) -> JavaObject:
     """Return the maker of lazy tables in a JVM, which compiles it once."""
 
     def make() -> JavaObject:
-        compiler = handles.named("org.codehaus.janino.SimpleCompiler")()
-        # Spark and Hudi may have been loaded by the loader of this thread.
-        compiler.setParentClassLoader(handles.named("java.lang.Thread").currentThread().getContextClassLoader())
-        compiler.cook(files("hudi_vector.spark.catalyst").joinpath(_JAVA).read_text("utf-8"))
-        return compiler.getClassLoader().loadClass(_MAKER).newInstance()
+        source = files("hudi_vector.spark.catalyst").joinpath(_JAVA).read_text("utf-8")
+        return class_of(handles, source, _MAKER).newInstance()
 
     return handles.made("compiled", _JAVA, make)
+
+
+def class_of(handles: Handles, source: str, name: str) -> JavaObject:
+    """Return a class of Java source, compiled in a JVM by the compiler that Spark carries."""
+    compiler = handles.named("org.codehaus.janino.SimpleCompiler")()
+    # Spark and Hudi may have been loaded by the loader of this thread.
+    compiler.setParentClassLoader(handles.named("java.lang.Thread").currentThread().getContextClassLoader())
+    compiler.cook(source)
+    return compiler.getClassLoader().loadClass(name)
 
 
 def _as_visible(schema: StructType) -> StructType:
