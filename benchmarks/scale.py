@@ -37,7 +37,7 @@ from index_data import Case, nearest, percentiles, price_of, write_table
 from searching import Contestant, Process, has_lancedb, process_of
 
 _FIRST, _SINGLE, _BATCH, _FILTERED = 1, 100, 1000, 50
-_RISING = ((2, 2), (4, 2), (8, 2), (16, 2), (16, 5), (32, 5), (64, 5), (64, 10), (128, 20))
+_RISING = ((2, 1), (2, 2), (4, 1), (4, 2), (8, 2), (16, 2), (16, 5), (32, 5), (64, 5), (64, 10), (128, 20))
 """Lists looked at, and candidates for each row wanted."""
 _TRIED = 50
 _RECALL = 0.95

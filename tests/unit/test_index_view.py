@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,28 @@ def test_calibration_finds_the_cheapest_setting_that_reaches_a_recall() -> None:
     assert calibrate(view, queries, nothing, nothing) == ()
     with pytest.raises(InvalidArgumentError, match=r"both must be \(50, 10\)"):
         calibrate(view, queries, nothing[:3], nothing)
+
+
+@pytest.mark.parametrize("kind", ["ivf_flat", "ivf_rabitq"])
+def test_a_calibrated_effort_is_little_more_than_the_least(kind: str) -> None:
+    """Numbers of lists are measured at every quarter between powers of two, where they find clearly more.
+
+    Of ``ivf_sq8`` some lists more may be cheaper than the candidates that they save.
+    """
+    values, queries = vectors("normal", 4000, 16, "float", 5), vectors("normal", 50, 16, "float", 6)
+    view = view_of([values], "l2", kind, "float", 64)
+    truth = np.array([sorted(true_rows(values, query, "l2", 10))[:10] for query in queries])
+    settings = [replace(each, margin=0.0) for each in calibrate(view, queries, np.zeros_like(truth), truth)]
+
+    def recall(nprobes: int) -> float:
+        found = view.candidates(queries, 10, certain=False, nprobes=nprobes, candidates=500)
+        return float(np.mean([np.isin(truth[i], rows_of(found, i, [0])).mean() for i in range(50)]))
+
+    recalls = {nprobes: recall(nprobes) for nprobes in range(1, 65)}
+    for target in (0.85, 0.9, 0.95):
+        chosen, least = setting_for(settings, target), min(n for n, reached in recalls.items() if reached >= target)
+        assert chosen is not None
+        assert chosen.nprobes <= least + max(1, least // 4), (target, chosen, least)
 
 
 @pytest.mark.parametrize("by_faiss", [True, False])

@@ -82,7 +82,6 @@ class Asked:
     model: IndexModel
     points: Floats64
     beyond: npt.NDArray[np.bool_]
-    weights: Floats32
     norms: Floats64
     squares: Floats64
     constant: Floats64
@@ -97,16 +96,12 @@ class Asked:
         points[~fit] = 0.0
         is_dot = model.by_products
         shifted = points if is_dot else points - model.base
-        weights = shifted * (-1.0 if is_dot else -2.0)
-        if model.codes == "ranges":
-            weights *= model.scale
         norms = np.sqrt(np.einsum("ij,ij->i", points, points))
         slop = (model.dimension + 8) * _EPS
         return cls(
             model,
             points,
             ~fit,
-            np.concatenate([weights.T, np.zeros((EXTRA, len(points)))]).astype(np.float32),
             norms,
             np.einsum("ij,ij->i", shifted, shifted),
             points @ model.base if is_dot else np.zeros(len(points)),
@@ -128,6 +123,14 @@ class Asked:
     def lowest(self) -> float:
         """Return the largest rank that every row reaches, whatever its vector."""
         return -np.inf if self.is_dot else 0.0
+
+    @cached_property
+    def weights(self) -> Floats32:
+        """Return what rows and their extra columns are multiplied with, shape (d + 3, m); faiss needs none of it."""
+        rows = self.points * -1.0 if self.is_dot else (self.points - self.model.base) * -2.0
+        if self.model.codes == "ranges":
+            rows *= self.model.scale
+        return np.concatenate([rows.T, np.zeros((EXTRA, len(rows)))]).astype(np.float32)
 
     def estimating(self) -> Floats32:
         """Return weights, shape (d + 3, m), whose product orders rows by the ranks of their codes."""

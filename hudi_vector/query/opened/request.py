@@ -182,6 +182,10 @@ def as_queries(value: Any) -> Floats:
         >>> as_queries([[1, 2], [3, 4]]).shape
         (2, 2)
     """
+    if isinstance(value, np.ndarray) and value.ndim == 2 and value.size and value.dtype.kind in "fiu":
+        whole: Floats = value.astype(np.float64)
+        if np.isfinite(whole).all():
+            return whole
     try:
         rows = list(value)
     except TypeError:
