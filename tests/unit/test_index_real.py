@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from sklearn.datasets import load_digits
 from support.indexed import rows_of, true_rows, view_of
 
 from hudi_vector.index.calibration.calibrate import calibrate, setting_for
 from hudi_vector.index.kinds.kinds import KINDS
 
-DIGITS = load_digits().data
 GLOSSES = np.load(Path(__file__).parents[1] / "fixtures/glosses-384.npy").astype("<f4")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("metric", "element"), [("l2", "float"), ("cosine", "float"), ("dot_product", "int8")])
 def test_digits(kind: str, metric: str, element: str) -> None:
-    check(DIGITS.astype("<f4" if element == "float" else "i1")[:1760], kind, metric, element)
+    from sklearn.datasets import load_digits  # takes a second, in each process that collects tests
+
+    check(load_digits().data.astype("<f4" if element == "float" else "i1")[:1760], kind, metric, element)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,12 @@ NO_NOUN = frozenset({"What", "Whether", "How"})
 
 MODULES = house.modules()
 ROOMS = {room.name: room for room in house.ROOMS}
-EDGES = {house.module_of(path): frozenset(house.imports(path)) for path in MODULES}
+
+
+@cache
+def edges() -> dict[str, frozenset[str]]:
+    """What each module imports; files are parsed by a test, not by each process that collects tests."""
+    return {house.module_of(path): frozenset(house.imports(path)) for path in MODULES}
 
 
 def names_of(path: Path) -> Iterator[tuple[str, bool]]:
@@ -98,14 +104,14 @@ def _shown(module: str) -> frozenset[str]:
 def _imported() -> dict[str, set[str]]:
     """The packages that each package imports."""
     found: dict[str, set[str]] = {name: set() for name in ROOMS}
-    for module, imported in EDGES.items():
+    for module, imported in edges().items():
         if module:
             found[house.room_of(module)] |= {house.room_of(other) for other in imported - _shown(module)}
     return {name: others - {name} for name, others in found.items()}
 
 
 def test_the_table_has_a_row_for_every_package_and_none_else() -> None:
-    assert {house.room_of(module) for module in EDGES if module} == ROOMS.keys()
+    assert {house.room_of(module) for module in edges() if module} == ROOMS.keys()
     assert len(house.ROOMS) == len(ROOMS)
     assert {room.half for room in house.ROOMS} <= set(house.HALVES)
 
@@ -125,19 +131,19 @@ def test_the_halves_meet_on_the_ground_only(name: str) -> None:
 
 
 def test_no_room_is_too_full() -> None:
-    counted = Counter(house.room_of(module) for module in EDGES if house.room_of(module) != module)
+    counted = Counter(house.room_of(module) for module in edges() if house.room_of(module) != module)
     assert not {room: count for room, count in counted.items() if count > house.MOST_MODULES}
 
 
 def test_imports_have_no_circle() -> None:
-    own = {module: imported - _shown(module) for module, imported in EDGES.items()}
+    own = {module: imported - _shown(module) for module, imported in edges().items()}
     assert house.circles(own) == []
 
 
 def test_packages_of_one_parent_have_no_circle() -> None:
     for parent in sorted({"", *(name for name in ROOMS if (house.PACKAGE / name.replace(".", "/")).is_dir())}):
         beside: dict[str, set[str]] = {}
-        for module, imported in EDGES.items():
+        for module, imported in edges().items():
             child = _child(parent, module)
             if child and module not in ROOMS_WITH_A_FACE:
                 beside.setdefault(child, set()).update(filter(None, (_child(parent, other) for other in imported)))
@@ -189,7 +195,7 @@ def test_no_room_is_imported_by_its_bare_name() -> None:
 
 
 def test_nobody_imports_the_front_doors() -> None:
-    for module, imported in EDGES.items():
+    for module, imported in edges().items():
         if module.partition(".")[0] not in ("", "sql", "command", "sessions", "__main__"):
             assert not {name for name in imported if name.partition(".")[0] in ("sql", "command")}, module
 

@@ -36,12 +36,14 @@ def test_a_third_process_takes_only_tests_without_spark(tmp_path: Path, without_
         (tmp_path / "tests" / folder).mkdir(parents=True)
         for number in range(count):
             (tmp_path / "tests" / folder / f"test_{folder}_{number}.py").write_text(TEST)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "3", "--rootdir", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "xdist.plugin", "-p", "no:cacheprovider", "-n", "3"]
+    command += ["--rootdir", str(tmp_path), "--dist", "loadfile", "--no-loadscope-reorder"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    # Each of four processes would load the plugins of all that is installed.
+    environment |= {"PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     subprocess.run(
-        [*command, "--dist", "loadfile", "--no-loadscope-reorder", "tests/integration", "tests/unit"],
-        cwd=tmp_path, env={**environment, "PYTHONPATH": str(TESTS)}, check=True, timeout=300,
-    )  # fmt: skip
+        [*command, "tests/integration", "tests/unit"], cwd=tmp_path, env=environment, check=True, timeout=300
+    )
     ran = {file.name: file.read_text() for file in tmp_path.rglob("*.ran")}
     assert len(ran) == 3 * (6 + without_spark)
     assert {worker for name, worker in ran.items() if "integration" in name} == {"gw0", "gw1"}

@@ -133,7 +133,7 @@ def test_a_run_puts_its_tests_on_record(tmp_path: Path, more: list[str], holds: 
     record = tmp_path / "tests/soak.json"
     gone = {"date": "2020-01-01T00:00:00Z", "seed": 1, "commit": None, "result": "passed", "minutes": 1.0}
     record.write_text(json.dumps({"tests": {"tests/test_it.py::test_gone": gone}}))
-    variables = {"PATH": "/usr/bin:/bin", "SOAK_SEED": "11"}
+    variables = {"PATH": "/usr/bin:/bin", "SOAK_SEED": "11", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", *more]
     ran = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert ran.returncode == (0 if holds else 1), ran.stdout + ran.stderr
