@@ -27,6 +27,7 @@ _FIRST_LISTS = 4
 _CHUNK_ROWS = 1 << 14
 _READ_BYTES = 4 << 20
 _FEW_QUERIES = 3
+_LISTS_A_PROBE = 12
 """The most queries for which looking up products of bits takes less time than decoding them once."""
 
 _Score = Callable[[Ints, Ints, int], tuple[Ints, Ints, Floats32]]
@@ -309,7 +310,14 @@ class Probe:
         if probes == len(self.filled):
             return np.broadcast_to(self.filled, (len(ask), probes))
         ranks = self.ranks if len(ask) == len(self.ranks) else self.ranks[ask]
-        return np.argpartition(ranks, probes - 1, axis=1)[:, :probes]
+        if probes * _LISTS_A_PROBE > ranks.shape[1]:
+            return np.argpartition(ranks, probes - 1, axis=1)[:, :probes]
+        # To look for the least some times takes a fifteenth of the time of a partition of 1,000 lists.
+        left, every, lists = ranks.copy(), np.arange(len(ranks)), np.empty((len(ranks), probes), np.int64)
+        for place in range(probes):
+            lists[:, place] = left.argmin(axis=1)
+            left[every, lists[:, place]] = np.inf
+        return lists
 
     def _best_by_faiss(self, ask: Ints, lists: Ints, count: int) -> tuple[Ints, Ints, Floats32]:
         assert self.by_faiss is not None

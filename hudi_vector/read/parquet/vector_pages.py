@@ -147,7 +147,11 @@ class VectorPages:
         if (begin < places.begin[page]).any():
             raise ValueError("a page is shorter than its rows")
         values = np.empty((len(rows), width), np.uint8)
-        read = self._copy(begin, np.full(len(rows), width), np.arange(len(rows)) * width, values)
+        if self._is_mapped(begin):
+            values = self._mapped(self._file.content(), begin)
+            read = values.nbytes
+        else:
+            read = self._copy(begin, np.full(len(rows), width), np.arange(len(rows)) * width, values)
         return ChosenRows(values, np.ones(len(rows), np.bool_), read)
 
     def _one_by_one(self, rows: Ints) -> bytes | None:
@@ -201,7 +205,11 @@ class VectorPages:
             sizes = np.array([found.size for found in blocks])
             begin = sizes[block] - (self._row_after(page[here]) - rows[here]) * width
             which, inside, place, size = ranges_of(blocks, block, begin, width)
-            read += self._copy(place, size, here[which] * width + inside, values)
+            if self._is_mapped(place) and len(place) == len(rows) and (size == width).all():
+                values = self._mapped(self._file.content(), place)
+                read += values.nbytes
+            else:
+                read += self._copy(place, size, here[which] * width + inside, values)
         return ChosenRows(values if valid.all() else values[valid], valid, read)
 
     def _copy(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
@@ -211,7 +219,7 @@ class VectorPages:
             for at, length, goes in zip(begin.tolist(), size.tolist(), target.tolist(), strict=True):
                 flat[goes : goes + length] = np.frombuffer(self._window(at, length).take(at, length), np.uint8)
             return int(size.sum())
-        if self._unplanned > 0 and len(begin) >= _MANY_RANGES:
+        if self._is_mapped(begin):
             return self._copy_mapped(begin, size, target, values)
         plan = self._plan(begin, size, target, MAX_READ)
 
@@ -226,19 +234,30 @@ class VectorPages:
             pass
         return int(plan.length.sum())
 
+    def _is_mapped(self, begin: Ints) -> bool:
+        """Return True if a local file is mapped to read these ranges, without a call for each."""
+        return self._unplanned > 0 and len(begin) >= _MANY_RANGES
+
     def _copy_mapped(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
-        """Do the work of `_copy` for a local file through a memory map, without a call for each range."""
-        content, width, flat = self._file.content(), self._paged.width, values.reshape(-1)
+        """Do the work of `_copy` for a local file through a memory map."""
+        content, flat = self._file.content(), values.reshape(-1)
         if begin.min() < 0 or (begin + size).max() > len(content):
             raise EOFError
-        whole = size == width
-        # A strided view with one element for each byte of the file: the vector that begins there.
-        vector = np.dtype((np.void, width))
-        every: npt.NDArray[Any] = np.ndarray((len(content) - width + 1,), vector, content, strides=(1,))
-        flat.view(vector)[target[whole] // width] = every[begin[whole]]
+        whole = size == self._paged.width
+        values[target[whole] // self._paged.width] = self._mapped(content, begin[whole])
         for at, length, goes in zip(*(part[~whole].tolist() for part in (begin, size, target)), strict=True):
             flat[goes : goes + length] = content[at : at + length]
         return int(size.sum())
+
+    def _mapped(self, content: Bytes, begin: Ints) -> Bytes:
+        """Return the vectors that begin at places of a file that is mapped into memory, shape (n, width)."""
+        width = self._paged.width
+        if len(begin) and (begin.min() < 0 or begin.max() + width > len(content)):
+            raise EOFError
+        # A strided view with one element for each byte of the file: the vector that begins there.
+        vector, count = np.dtype((np.void, width)), max(0, len(content) - width + 1)
+        every: npt.NDArray[Any] = np.ndarray((count,), vector, content, strides=(1,))
+        return every[begin].view(np.uint8).reshape(len(begin), width)
 
     def _pages(self, numbers: Ints) -> tuple[list[_OpenedPage | Literals], int]:
         """Return pages from the cache or the file, and the number of bytes read."""
