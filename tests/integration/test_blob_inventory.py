@@ -19,6 +19,7 @@ from support.quick import QUICK
 import hudi_vector as hv
 from hudi_vector import errors
 from hudi_vector.command.main import main
+from hudi_vector.read.logs.blocks import read_blocks
 
 PRUNING = "spark.sql.optimizer.nestedSchemaPruning.enabled"
 WRITE = "20260101000000000_0123456789ab"
@@ -347,16 +348,20 @@ def test_a_key_that_several_partitions_have(spark, workspace):
         hv.blobs.get(spark, str(path), [1, 2], "img")
 
 
-@pytest.mark.parametrize("log_format", ["avro", "parquet"])
-def test_single_values_without_a_job(spark, workspace, caplog, log_format):
-    """Two partitions whose log files update, delete and insert rows, newer and older by the ordering field."""
-    path = str(tables.fresh_path(workspace, "keyed"))
-    options = {**QUICK, "hoodie.compact.inline": "false", "hoodie.logfile.data.block.format": log_format}
-    layout = {"record_key": "id", "partition_by": "d", "ordering": "ts", "table_type": "mor", "options": options}
+def test_single_values_without_a_job(spark, workspace, caplog):
+    """Log files in Avro and Parquet update, delete and insert rows, newer and older by the ordering field."""
+    path, formats = str(tables.fresh_path(workspace, "keyed")), ("avro", "parquet")
+    options = {**QUICK, "hoodie.compact.inline": "false"}
+    layout = {"record_key": "id", "partition_by": "d", "ordering": "ts", "table_type": "mor"}
 
-    def write(rows, **more):
+    def ids(number):
+        """The id of each row of a format, by its last digit."""
+        return range(10 * number, 10 * number + 10)
+
+    def write(rows, log_format="avro", **more):
         frame = spark.createDataFrame(rows, "id LONG, d STRING, ts LONG, img BINARY")
-        hv.write(frame, path, blobs={"img": {"inline.threshold": "3"}}, **layout, **more)
+        settings = {**options, "hoodie.logfile.data.block.format": log_format}
+        hv.write(frame, path, blobs={"img": {"inline.threshold": "3"}}, options=settings, **layout, **more)
 
     def got(keys):
         group, context = f"single values of {path}", spark.sparkContext
@@ -368,14 +373,25 @@ def test_single_values_without_a_job(spark, workspace, caplog, log_format):
             context.setLocalProperty("spark.jobGroup.id", None)
         return found, len(context.statusTracker().getJobIdsForGroup(group))
 
-    write([(i, f"p{i % 2}", 5, b"first %d" % i if i else None) for i in range(8)], operation="bulk_insert")
-    write([(1, "p1", 9, b"newer"), (2, "p0", 3, b"older"), (3, "p1", 9, None), (4, "p0", 7, b"x")])
-    gone = spark.createDataFrame([(5, "p1", 9)], "id LONG, d STRING, ts LONG")
-    hv.write(gone, path, operation="delete", **layout)
-    expected = {0: None, 1: b"newer", 2: b"first 2", 3: None, 4: b"x", 6: b"first 6", 7: b"first 7"}
+    first = [
+        (ids(n)[i], f"{part}{n}", 5, b"first %d" % i if i else None)
+        for n in range(2)
+        for i, part in enumerate("pqpqpqpq")
+    ]
+    write(first, operation="bulk_insert")
+    expected = {}
+    for n, log_format in enumerate(formats):
+        later = {1: (9, b"newer"), 2: (3, b"older"), 3: (9, None), 4: (7, b"x")}
+        write([(ids(n)[i], f"{'pq'[i % 2]}{n}", *version) for i, version in later.items()], log_format)
+        left = {0: None, 1: b"newer", 2: b"first 2", 3: None, 4: b"x", 6: b"first 6", 7: b"first 7"}
+        expected |= {ids(n)[i]: data for i, data in left.items()}
+    gone = spark.createDataFrame([(ids(n)[5], f"q{n}", 9) for n in range(2)], "id LONG, d STRING, ts LONG")
+    hv.write(gone, path, operation="delete", options=options, **layout)
+    forms = {found.kind for log in Path(path).rglob(".*.log.*[0-9]") for found in read_blocks(pa.OSFile(str(log)))}
+    assert forms == {1, 3, 5}, "blocks of deletes, of Avro and of Parquet"
     rows = spark.read.format("hudi").load(path).selectExpr("id", "read_blob(img) AS b")
     assert {row.id: row.b and bytes(row.b) for row in rows.collect()} == expected
-    assert got(range(10)) == (expected, 0)
+    assert got(range(20)) == (expected, 0)
     assert "found by Spark" not in caplog.text
     assert answer(hv.blobs.inventory(None, path)) == answer(hv.blobs.inventory(spark, path))
     assert wrong_references(spark, path) == []

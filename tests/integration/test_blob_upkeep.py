@@ -8,6 +8,7 @@ import time
 import pytest
 from support import tables
 from support.blobs import content, rows, stored, write
+from support.prepared import Prepared
 from support.quick import QUICK
 
 import hudi_vector as hv
@@ -19,6 +20,19 @@ from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.marking.mark import find_unneeded
 
 SMALL = {"img": {"inline.threshold": "1KB"}}
+
+
+@pytest.fixture(scope="module")
+def one_row(spark, workspace):
+    """A table with one small blob."""
+    path = tables.fresh_path(workspace, "one_row")
+    write(rows(spark, [10]), path, blobs=SMALL)
+    return Prepared.of(spark, path)
+
+
+@pytest.fixture
+def path(one_row):
+    return one_row.again()
 
 
 def write_by_owner(prepared):
@@ -33,9 +47,7 @@ def write_by_owner(prepared):
     prepared.df.write.format("hudi").options(**settings).mode("append").save(prepared.table)
 
 
-def test_prepared_rows_are_written_by_their_owner(spark, workspace):
-    path = tables.fresh_path(workspace, "prepared")
-    write(rows(spark, [10]), path, blobs=SMALL)
+def test_prepared_rows_are_written_by_their_owner(spark, path):
     prepared = hv.blobs.prepare(rows(spark, [5000, 20, 6000], ts=2), str(path), blobs=SMALL)
     assert {upload.state for upload in list_uploads(f"file://{path}")} == {COMMITTED, STAGED}
     with pytest.raises(errors.InvalidArgumentError, match="no completed commit since the blobs were prepared"):
@@ -51,10 +63,8 @@ def test_prepared_rows_are_written_by_their_owner(spark, workspace):
         hv.blobs.finish(spark, str(path), prepared.write_id, "2020")
 
 
-def test_prepared_rows_that_are_written_too_late(spark, workspace):
+def test_prepared_rows_that_are_written_too_late(spark, path):
     """After 7 days and the grace the cleaner took their blobs: what refers to these is not called committed."""
-    path = tables.fresh_path(workspace, "late")
-    write(rows(spark, [10]), path, blobs=SMALL)
     prepared = hv.blobs.prepare(rows(spark, [5000, 20], ts=2), str(path), blobs=SMALL)
     week = time.time_ns() // 1_000_000 + PREPARED_MS
 
@@ -75,10 +85,8 @@ def test_prepared_rows_that_are_written_too_late(spark, workspace):
     assert hv.blobs.finish(spark, str(path), prepared.write_id).state == COMMITTED
 
 
-def test_what_is_prepared_and_never_written(spark, workspace):
+def test_what_is_prepared_and_never_written(spark, path):
     """Its rows in plain hold an erasure open, and go with its containers once it was given up."""
-    path = tables.fresh_path(workspace, "unwritten")
-    write(rows(spark, [10]), path, blobs=SMALL)
     prepared = hv.blobs.prepare(rows(spark, [5000, 20], ts=2), str(path), blobs=SMALL)
     staged, services = f"{STAGING}/{prepared.write_id}", hv.table_services
     assert services.clean_blobs(spark, str(path), grace="0s", max_share=100).leftovers == [], "it may commit"

@@ -22,21 +22,28 @@ from hudi_vector.writing.blobs.staged_files import StagedFile, read_staged
 from hudi_vector.writing.blobs.staging import PARTITION, stage_rows
 
 
-@pytest.mark.parametrize("container", ["raw", "parquet", "lance"])
-def test_container_formats(spark, workspace, container):
-    path = tables.fresh_path(workspace, container)
-    column = {"img": {"format": container, "inline.threshold": "0", "container.maxElementSize": "4KB"}}
+def test_container_formats(spark, workspace):
+    """A column in containers of each format."""
+    path, formats = tables.fresh_path(workspace, "formats"), {"raw": "blob", "parquet": "parquet", "lance": "lance"}
+    column = {"inline.threshold": "0", "container.maxElementSize": "4KB"}
     sizes = [1, 100, 4096, 4097, 9000, None]
-    made = write(rows(spark, sizes), path, operation="bulk_insert", blobs=column)
+    frame = rows(spark, sizes).select("id", "ts", "part", *(F.col("img").alias(name) for name in formats))
+    settings = {name: {"format": name, **column} for name in formats}
+    made = write(frame, path, operation="bulk_insert", blobs=settings)
     expected = {i: None if size is None else content(i + 1000, size) for i, size in enumerate(sizes)}
-    assert stored(spark, path) == expected
-    assert stored(spark, path, function="read_blob_native") == expected
-    assert made.blobs.blobs == 5
-    ending = {"raw": "blob"}.get(container, container)
-    files = [file for file in (path / ".hoodie/blobs").rglob("*") if file.is_file()]
-    assert {file.suffix for file in files} == {f".{ending}"}
-    assert len(files) == made.blobs.containers
-    assert {file.parts[-5:-3] for file in files} == {("blobs", "p0"), ("blobs", "p1")}
+    table = spark.read.format("hudi").load(str(path)).select("id", *formats)
+    for function in ("read_blob", "read_blob_native"):
+        found = table.selectExpr("id", *(f"{function}({name})" for name in formats)).collect()
+        for number in range(1, 4):
+            assert {row[0]: row[number] and bytes(row[number]) for row in found} == expected, (function, number)
+    assert made.blobs.blobs == 15
+    total = 0
+    for name, ending in formats.items():
+        files = [file for file in (path / ".hoodie/blobs").glob(f"*/{name}/**/*") if file.is_file()]
+        assert {file.suffix for file in files} == {f".{ending}"}
+        assert {file.parts[-5:-3] for file in files} == {("blobs", "p0"), ("blobs", "p1")}
+        total += len(files)
+    assert total == made.blobs.containers
 
 
 def test_the_dataframe_is_evaluated_once(spark, workspace):

@@ -11,6 +11,7 @@ import pytest
 from support import tables
 from support.blobs import content, rows, stored, write
 from support.clean_life import refers, retained_rows
+from support.prepared import Prepared
 
 import hudi_vector as hv
 from hudi_vector import progress
@@ -25,12 +26,27 @@ KEEP_LITTLE = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained"
 
 
 @pytest.fixture(scope="module")
-def path(spark, workspace):
+def little(spark, workspace):
     """Four versions of the same rows, of which Hudi's clean has kept two."""
     made = tables.fresh_path(workspace, "clean")
     for version in range(1, 5):
-        write(rows(spark, [1000 * version] * 4, ts=version), made, blobs=OUT, options=KEEP_LITTLE)
-    return made
+        frame = rows(spark, [1000 * version] * 4, ts=version).coalesce(1)
+        write(frame, made, blobs=OUT, options=KEEP_LITTLE)
+    return Prepared.of(spark, made)
+
+
+@pytest.fixture(scope="module")
+def path(little):
+    return little.again()
+
+
+@pytest.fixture(scope="module")
+def versions(spark, workspace):
+    """Four versions of the same two rows, all of which are there."""
+    made = tables.fresh_path(workspace, "versions")
+    for version in range(1, 5):
+        write(rows(spark, [100] * 2, ts=version), made, blobs=OUT, options={"hoodie.clean.automatic": "false"})
+    return Prepared.of(spark, made)
 
 
 def files(path):
@@ -154,10 +170,8 @@ def test_refusals(spark, path, clean_session):
         services.restore_blobs(spark, str(path))
 
 
-def test_the_commands(spark, workspace, clean_session, capsys, tmp_path):
-    path = tables.fresh_path(workspace, "commands")
-    for version in range(1, 4):
-        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options={"hoodie.clean.automatic": "false"})
+def test_the_commands(spark, versions, clean_session, capsys, tmp_path):
+    path = versions.again()
     given = ["--table", str(path), "--format", "json"]
     assert main(["clean-blobs", *given, "--verify-index"]) == 0
     out, err = capsys.readouterr()
@@ -212,14 +226,11 @@ def test_the_commands(spark, workspace, clean_session, capsys, tmp_path):
     assert main(["check-erasure", *given, "--keys-file", "/no/such"]) == 2
     assert main(["check-erasure", *given]) == 2
     assert main(["clean-blobs", "--table", "/no/such"]) == 2
-    assert stored(spark, path) == {i: content(i + 3000, 100) for i in range(2)}
+    assert stored(spark, path) == {i: content(i + 4000, 100) for i in range(2)}
 
 
-def test_what_is_needed_again_does_not_leave_the_trash(spark, workspace):
-    services = hv.table_services
-    path = tables.fresh_path(workspace, "revived")
-    for version in range(1, 5):
-        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options={"hoodie.clean.automatic": "false"})
+def test_what_is_needed_again_does_not_leave_the_trash(spark, versions):
+    services, path = hv.table_services, versions.again()
     found = [file for file in path.rglob("*.parquet") if ".hoodie" not in file.parts]
     aside = {file: file.read_bytes() for file in found if not file.name.startswith(".")}
     swept = services.clean_blobs(spark, str(path), grace="0s", run_hudi_clean=True, retained_commits=1, max_share=100)
@@ -240,11 +251,8 @@ def test_what_is_needed_again_does_not_leave_the_trash(spark, workspace):
     assert services.mark_blobs(spark, str(path)).dangling == []
 
 
-def test_a_refused_sweep_leaves_the_trash_alone(spark, workspace):
-    services = hv.table_services
-    path = tables.fresh_path(workspace, "refused")
-    for version in range(1, 5):
-        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options={"hoodie.clean.automatic": "false"})
+def test_a_refused_sweep_leaves_the_trash_alone(spark, versions):
+    services, path = hv.table_services, versions.again()
     hudi = {"run_hudi_clean": True, "retained_commits": 1}
     swept = services.clean_blobs(spark, str(path), grace="0s", max_share=100, max_files=1, **hudi)
     assert len(swept.deleted) == 1
@@ -255,10 +263,8 @@ def test_a_refused_sweep_leaves_the_trash_alone(spark, workspace):
     assert len(services.restore_blobs(spark, str(path)).restored) == 1
 
 
-def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys):
-    path, page = tables.fresh_path(workspace, "upkeep"), tmp_path / "page.html"
-    for version in range(1, 4):
-        write(rows(spark, [100] * 2, ts=version), path, blobs=OUT, options=KEEP_LITTLE)
+def test_the_upkeep_of_a_table(spark, little, clean_session, tmp_path, capsys):
+    path, page = little.again(), tmp_path / "page.html"
     spark.conf.set("hoodie.blob.clean.grace", "0s")
     before = files(path)
 
@@ -302,13 +308,12 @@ def test_the_upkeep_of_a_table(spark, workspace, clean_session, tmp_path, capsys
     spark.conf.set("hoodie.blob.maintain.steps", "compact_blobs, cluster")
     spark.conf.set("hoodie.blob.maintain.compact.interval", "0")
     spark.conf.set("hoodie.blob.maintain.cluster.order.by", "id")
-    kept = stored(spark, path)
     assert [(step.step, step.state) for step in maintain(spark, str(path), dry_run=True).steps] == [
         ("cluster", "due"),
         ("compact_blobs", "nothing to do"),
     ]
     assert [step.state for step in maintain(spark, str(path)).steps] == ["done", "nothing to do"]
-    assert stored(spark, path) == kept
+    assert stored(spark, path) == expected()
     spark.conf.set("hoodie.blob.maintain.steps", "")
     with pytest.raises(InvalidArgumentError, match="no step was given; the steps are cluster, "):
         maintain(spark, str(path))

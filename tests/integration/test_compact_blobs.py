@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 from support import tables
 from support.blobs import QUICK, ROWS, content, rows, stored, write
 from support.hostile import body_of, write_body
+from support.prepared import Prepared
 from support.swept import Killed, dying
 
 import hudi_vector as hv
@@ -98,6 +99,12 @@ def containers(spark, path):
     }
 
 
+def files_of(path):
+    """The files of a table but those of services."""
+    files = (file.relative_to(path) for file in path.rglob("*"))
+    return {str(file) for file in files if file.parts[:2] != (".hoodie", "blob_service")}
+
+
 @pytest.mark.hudi_defaults
 def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_path, capsys):
     path, file = tables.fresh_path(workspace, "repacked"), tmp_path / "outside.bin"
@@ -109,16 +116,17 @@ def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_pat
     }
     write(nested(spark, range(12), 1, file), path, blobs=blobs, vectors={"vec": 2})
     write(nested(spark, range(8), 2, file), path, blobs=blobs)
-    before, old = columns(spark, path), containers(spark, path)
+    before = columns(spark, path)
     schema = spark.read.format("hudi").load(str(path)).schema.json()
     file.write_bytes(b"another content")
 
+    whole = files_of(path)
     given = ["--table", str(path), "--format", "json", "--target-size", "20000", "--small-threshold", "0"]
     assert main(["compact-blobs", *given, "--dry-run"]) == 0
     out, err = capsys.readouterr()
     planned = [json.loads(line) for line in out.splitlines()]
     assert {row["action"] for row in planned} == {"repack", "keep"}
-    assert containers(spark, path) == old
+    assert files_of(path) == whole
 
     plan = err.partition("plan: ")[2].strip()
     report = tmp_path / "report.jsonl"
@@ -153,24 +161,34 @@ def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_pat
     assert (again.candidates, again.commits, again.plan_id) == ([], (), "")
 
 
+EQUAL = {i: content(i % 4, 1000 + i % 2) for i in range(16)}
+"""The blobs of the table `shared`, as it is at the beginning of each test."""
+
+
 @pytest.fixture(scope="module")
-def shared(spark, workspace):
-    return with_equal_blobs(spark, tables.fresh_path(workspace, "shared"))
-
-
-def with_equal_blobs(spark, path, count=3):
-    """A table without partitions, whose containers have the same four blobs each."""
-    made = [(i, 1, "p", bytearray(content(i % 4, 1000 + i % 2))) for i in range(4 * count)]
+def equal(spark, workspace):
+    """A table without partitions, whose four containers have the same four blobs each."""
+    path, made = tables.fresh_path(workspace, "shared"), [(i, 1, "p", bytearray(EQUAL[i])) for i in EQUAL]
     four = {"img": {**OUT["img"], "container.maxElementSize": "2000", "container.maxFileSize": "4002"}}
     write(spark.createDataFrame(made, ROWS).coalesce(1), path, blobs=four, table_type="mor", partition_by=None)
-    assert len(containers(spark, path)) == count
-    return path
+    assert len(containers(spark, path)) == 4
+    assert stored(spark, path) == EQUAL
+    return Prepared.of(spark, path)
 
 
-def change(spark, path, selected, ts):
-    """Another writer gives rows new blobs."""
-    made = [(i, ts, "p", bytearray(content(i + 500, 700))) for i in selected]
+@pytest.fixture
+def shared(equal):
+    return equal.again()
+
+
+def change(spark, path, versions):
+    """Another writer gives rows new blobs: `versions` has the ordering value of each, by its id."""
+    made = [(i, ts, "p", bytearray(content(i + 500, 700))) for i, ts in versions.items()]
     write(spark.createDataFrame(made, ROWS).coalesce(1), path, blobs=OUT, partition_by=None)
+
+
+def die():
+    raise Killed
 
 
 def acting(step, act, told=None):
@@ -187,40 +205,36 @@ def acting(step, act, told=None):
 
 
 def test_equal_blobs_are_stored_once_and_others_win(spark, shared):
-    before = stored(spark, shared)
     read = spark.read.format("hudi")
 
     def meanwhile():
-        change(spark, shared, [0], ts=1)
-        change(spark, shared, [5], ts=2)
+        change(spark, shared, {0: 1, 5: 2})
         gone = read.load(str(shared)).where("id = 10").drop("img")
         hv.write(gone, str(shared), record_key="id", operation="delete", options=QUICK)
 
-    changed = {**before, 0: content(500, 700), 5: content(505, 700)}
+    changed = {**EQUAL, 0: content(500, 700), 5: content(505, 700)}
     del changed[10]
     done = services.compact_blobs(
         spark, str(shared), deduplicate=True, options=QUICK, progress=acting("committing", meanwhile)
     )
     assert stored(spark, shared) == changed
     assert hv.blobs.verify(spark, str(shared)).collect() == []
-    assert (done.bytes, done.blobs, done.deduplicated_bytes) == (2 * 2001, 4, 4 * 2001)
-    assert (done.containers_before, done.containers_after, done.restored_rows) == (3, 1, 2)
+    assert (done.bytes, done.blobs, done.deduplicated_bytes) == (2 * 2001, 4, 6 * 2001)
+    assert (done.containers_before, done.containers_after, done.restored_rows) == (4, 1, 2)
     assert done.doubts == ()
-    assert len(containers(spark, shared)) == 3, "the new one and those of the other writer"
+    assert len(containers(spark, shared)) == 2, "the new one and that of the other writer"
 
 
-def test_equal_blobs_are_stored_once_in_all_groups(spark, workspace):
-    path = with_equal_blobs(spark, tables.fresh_path(workspace, "equal"), 4)
-    before = stored(spark, path)
+def test_equal_blobs_are_stored_once_in_all_groups(spark, shared):
     done = services.compact_blobs(
-        spark, str(path), deduplicate=True, group_size=8004, assume_single_writer=True, options=QUICK
+        spark, str(shared), deduplicate=True, group_size=8004, assume_single_writer=True, options=QUICK
     )
-    assert stored(spark, path) == before
-    assert hv.blobs.verify(spark, str(path), deep=True).collect() == []
+    assert stored(spark, shared) == EQUAL
+    assert hv.blobs.verify(spark, str(shared), deep=True).collect() == []
     assert (done.bytes, done.blobs, done.deduplicated_bytes) == (2 * 2001, 4, 6 * 2001)
     assert (done.containers_before, done.containers_after, len(done.commits), done.references) == (4, 1, 2, 16)
-    assert len(containers(spark, path)) == 1
-    assert not list(path.rglob(f"staging/{done.plan_id}"))
+    assert len(containers(spark, shared)) == 1
+    assert not list(shared.rglob(f"staging/{done.plan_id}"))
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 8])
@@ -236,11 +250,7 @@ def test_containers_are_spread_evenly(spark, tasks):
 
 
 def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
-    before, table = stored(spark, shared), f"file://{shared}"
-
-    def die():
-        raise Killed
-
+    now, table = dict(EQUAL), f"file://{shared}"
     known = {each.write_id for each in list_uploads(table)}
     ended = {
         "copying": "before its commit, and nothing refers to what it copied",
@@ -249,11 +259,12 @@ def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
     }
     told = []
     for step in ended:
-        change(spark, shared, [1], ts=1)
-        before[1] = content(501, 700)
+        if told:
+            change(spark, shared, {1: 1})
+            now[1] = content(501, 700)
         with pytest.raises(Killed):
             services.compact_blobs(spark, str(shared), options=QUICK, progress=acting(step, die, told))
-        assert stored(spark, shared) == before
+        assert stored(spark, shared) == now
         assert len(begun_runs(table)) == 1
     old = publish_plan(CompactionPlan(new_write_id(0), table, 0, ("img",), (), 1, 1)).plan.plan_id
     done = services.compact_blobs(spark, str(shared), options=QUICK, progress=told.append)
@@ -264,76 +275,87 @@ def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
     ]
     assert len(done.notes) == 1
     assert "killed after its commit" in done.notes[0]
-    assert stored(spark, shared) == before
+    assert stored(spark, shared) == now
     assert hv.blobs.verify(spark, str(shared)).collect() == []
     assert begun_runs(table) == []
     assert {each.state for each in list_uploads(table) if each.write_id not in known} == {COMMITTED, ABORTED}
     assert not any(Path(shared, ".hoodie/blob_service/v1/staging").iterdir())
 
 
-@pytest.mark.parametrize("gone", [("list",), ("manifest",), ("list", "manifest"), ("note",)], ids=" ".join)
-@pytest.mark.parametrize("by_maintain", [False, True])
-def test_a_run_that_was_killed_before_all_it_begins_with_was_durable(spark, shared, gone, by_maintain):
-    """On an object store, its list, its manifest and its note are sent at once, and any of them may be there."""
-    change(spark, shared, [1], ts=1)
-    before, table = stored(spark, shared), f"file://{shared}"
-
-    def die():
-        raise Killed
-
-    known = {each.write_id for each in list_uploads(table)}
+@pytest.fixture(scope="module")
+def copying(spark, equal):
+    """The same table, and a compaction of it that was killed when it began to copy."""
+    path = equal.again()
     with pytest.raises(Killed):
-        services.compact_blobs(spark, str(shared), options=QUICK, progress=acting("copying", die))
-    (run,) = begun_runs(table)
-    home = Path(shared, COMPACTIONS, run.plan.plan_id)
-    places = {
-        "list": home / run.containers.name,
-        "manifest": Path(shared, UPLOADS, run.pending.write_id),
-        "note": next(file for file in home.iterdir() if is_side_file(file.name)),
-    }
-    for name in gone:
-        shutil.rmtree(places[name]) if places[name].is_dir() else places[name].unlink()
+        services.compact_blobs(spark, str(path), options=QUICK, progress=acting("copying", die))
+    return Prepared.of(spark, path, "copying")
+
+
+@pytest.mark.parametrize("gone", [("list",), ("manifest",), ("list", "manifest"), ("note",)], ids=" ".join)
+def test_a_run_that_was_killed_before_all_it_begins_with_was_durable(spark, equal, copying, gone):
+    """On an object store, its list, its manifest and its note are sent at once, and any of them may be there."""
+    shared, table = equal.again(), f"file://{equal.path}"
+    known = {each.write_id for each in list_uploads(table)}
+
+    def begin():
+        copying.again()
+        (run,) = begun_runs(table)
+        home = Path(shared, COMPACTIONS, run.plan.plan_id)
+        places = {
+            "list": home / run.containers.name,
+            "manifest": Path(shared, UPLOADS, run.pending.write_id),
+            "note": next(file for file in home.iterdir() if is_side_file(file.name)),
+        }
+        for name in gone:
+            shutil.rmtree(places[name]) if places[name].is_dir() else places[name].unlink()
+
+    def ended():
+        left = {each.state for each in list_uploads(table) if each.write_id not in known}
+        assert unended_runs(table) == begun_runs(table) == []
+        assert left <= {COMMITTED, ABORTED, *([OPEN] if "note" in gone else [])}
+
+    begin()
     marked = services.clean_blobs(spark, str(shared), dry_run=True, grace="0s")
     assert any("compactions" in doubt for doubt in marked.doubts) == ("list" in gone), "in doubt nothing is taken"
-    if by_maintain:
-        services.maintain(spark, str(shared), steps=["figures"])
-        assert unended_runs(table) == []
+    timeline = sorted(Path(shared, ".hoodie/timeline").iterdir())
+    services.maintain(spark, str(shared), steps=["index"])
+    ended()
+    assert sorted(Path(shared, ".hoodie/timeline").iterdir()) == timeline, "no row was changed"
+    assert services.compact_blobs(spark, str(shared), live_threshold=0, small_threshold=0).notes == ()
+
+    begin()
     services.compact_blobs(spark, str(shared), options=QUICK)
-    assert stored(spark, shared) == before
+    ended()
+    assert stored(spark, shared) == EQUAL
     assert hv.blobs.verify(spark, str(shared)).collect() == []
-    assert unended_runs(table) == begun_runs(table) == []
-    left = {each.state for each in list_uploads(table) if each.write_id not in known}
-    assert left <= {COMMITTED, ABORTED, *([OPEN] if "note" in gone else [])}
 
 
 def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):
     """Until then the row that another writer put there at the last moment is hidden."""
-    change(spark, shared, [2], ts=1)
-    before = stored(spark, shared)
 
     def progress(sentence):
         if "committing" in sentence:
-            change(spark, shared, [3], ts=1)
+            change(spark, shared, {3: 1})
         if "committed" in sentence:
             raise Killed
 
     with pytest.raises(Killed):
         services.compact_blobs(spark, str(shared), live_threshold=100, options=QUICK, progress=progress)
-    assert stored(spark, shared) == before
+    assert stored(spark, shared) == EQUAL
     with ServiceLease(str(shared), "compact"):
-        (figures,) = services.maintain(spark, str(shared), steps=["figures"]).steps
-    assert (figures.step, len(begun_runs(f"file://{shared}"))) == ("figures", 1), "one that is at work is left alone"
-    planned, *_ = services.maintain(spark, str(shared), steps=["figures"], dry_run=True).steps
+        (other,) = services.maintain(spark, str(shared), steps=["index"]).steps
+    assert (other.step, len(begun_runs(f"file://{shared}"))) == ("index", 1), "one that is at work is left alone"
+    planned, *_ = services.maintain(spark, str(shared), steps=["index"], dry_run=True).steps
     assert (planned.step, planned.state) == ("end_killed_runs", "due")
-    ended, _ = services.maintain(spark, str(shared), steps=["figures"]).steps
+    ended, _ = services.maintain(spark, str(shared), steps=["index"]).steps
     assert (ended.step, ended.state) == ("end_killed_runs", "done"), ended.text
     assert "which was looked after; 1 row of other writers was restored" in ended.text
-    assert stored(spark, shared) == {**before, 3: content(503, 700)}
+    assert stored(spark, shared) == {**EQUAL, 3: content(503, 700)}
     assert begun_runs(f"file://{shared}") == []
-    assert [step.step for step in services.maintain(spark, str(shared), steps=["figures"]).steps] == ["figures"]
+    assert [step.step for step in services.maintain(spark, str(shared), steps=["index"]).steps] == ["index"]
 
 
-def test_a_run_that_was_killed_while_hudi_committed_is_ended(spark, shared):
+def test_a_run_that_was_killed_while_hudi_committed_is_ended(spark, shared, equal):
     """A writer whose heartbeat has run out is dead; one that still has a heartbeat, or never had one, may yet commit."""
     table, told, beats = Source(f"file://{shared}", str(shared)), [], shared / ".hoodie/.heartbeat"
 
@@ -349,16 +371,11 @@ def test_a_run_that_was_killed_while_hudi_committed_is_ended(spark, shared):
     def let_run_out(instant):
         os.utime(beats / instant, ((beats / instant).stat().st_mtime - 121,) * 2)
 
-    def die():
-        raise Killed
-
     def refused_for(instant):
         with pytest.raises(RefusedError, match=f"deltacommit '{instant}' of .* has not completed"):
             compact()
         assert NativeTable(table).timeline().pending == {instant}
 
-    change(spark, shared, [4], ts=1)
-    before = stored(spark, shared)
     with pytest.raises(Killed):
         compact(die)
     ours = begin("LAZY")
@@ -370,11 +387,12 @@ def test_a_run_that_was_killed_while_hudi_committed_is_ended(spark, shared):
     let_run_out(alive)
     assert compact().is_well
     assert NativeTable(table).timeline().pending == frozenset()
-    change(spark, shared, [4], ts=1)
+    assert stored(spark, shared) == EQUAL
+    equal.again()
     refused_for(begin("EAGER"))
-    change(spark, shared, [4], ts=1)  # a writer without a lock rolls back whatever is pending
+    change(spark, shared, {4: 1})  # a writer without a lock rolls back whatever is pending
     assert compact().is_well
-    assert stored(spark, shared) == before
+    assert stored(spark, shared) == {**EQUAL, 4: content(504, 700)}
 
 
 @pytest.mark.parametrize("field", ["plan_id", "write_id"])
@@ -383,7 +401,6 @@ def test_a_killed_run_that_a_stranger_wrote_removes_nothing(spark, shared, field
     table, victim = f"file://{shared}", shared.parent / f"{shared.name}-victim-{field}"
     (victim / "deep").mkdir(parents=True)
     (victim / "deep" / "ledger").write_bytes(b"precious")
-    before = stored(spark, shared)
     run = publish_plan(CompactionPlan(new_write_id(0), table, 0, ("img",), (), 1, 1))
     pending = None if field == "plan_id" else PendingCommit(new_write_id(0), "token", (), RESIZING)
     publish_run(replace(run, state=RUNNING, pending=pending))
@@ -396,8 +413,7 @@ def test_a_killed_run_that_a_stranger_wrote_removes_nothing(spark, shared, field
         with pytest.raises(DataFileError, match="is damaged, or somebody changed it"):
             service(spark, str(shared), options=QUICK)
     assert (victim / "deep" / "ledger").read_bytes() == b"precious"
-    shutil.rmtree(folder)
-    assert stored(spark, shared) == before
+    assert stored(spark, shared) == EQUAL
 
 
 @pytest.mark.soak
@@ -408,7 +424,7 @@ def test_it_may_die_at_any_step(spark, workspace, after):
     alive = True
     while alive:
         step += 1
-        change(spark, path, [step % 4], ts=1)
+        change(spark, path, {step % 4: 1})
         expected = stored(spark, path)
         with dying(step, after) as death:
             services.compact_blobs(spark, str(path), options=QUICK)
@@ -424,7 +440,18 @@ def test_it_may_die_at_any_step(spark, workspace, after):
     assert begun_runs(f"file://{path}") == []
 
 
-def test_refusals(spark, shared, workspace, clean_session):
+UNORDERED = {"blobs": OUT, "ordering": None, "partition_by": None, "options": {"hoodie.clean.automatic": "false"}}
+
+
+@pytest.fixture(scope="module")
+def unordered(spark, workspace):
+    """A table without an ordering field, with one container."""
+    path = tables.fresh_path(workspace, "unordered")
+    write(rows(spark, [1000] * 4).coalesce(1), path, **UNORDERED)
+    return path
+
+
+def test_refusals(spark, shared, unordered):
     with pytest.raises(InvalidArgumentError, match="has no compaction plan 'x'; a dry run publishes one"):
         services.compact_blobs(spark, str(shared), plan="x")
     with pytest.raises(InvalidArgumentError, match="leave columns, thresholds and sizes out with plan"):
@@ -437,25 +464,27 @@ def test_refusals(spark, shared, workspace, clean_session):
         services.compact_blobs(spark, str(shared), columns="nope")
     with ServiceLease(str(shared), "compact"), pytest.raises(RefusedError, match="another compact of"):
         services.compact_blobs(spark, str(shared))
-    path = tables.fresh_path(workspace, "unordered")
-    write(rows(spark, [10]), path, blobs=OUT, ordering=None)
     with pytest.raises(RefusedError, match=r"has not an ordering field.*give assume_single_writer"):
-        services.compact_blobs(spark, str(path))
-    assert "an ordering field" in services.compact_blobs(spark, str(path), dry_run=True).refusal
-    assert services.compact_blobs(spark, str(path), assume_single_writer=True).is_well
+        services.compact_blobs(spark, str(unordered))
+    assert "an ordering field" in services.compact_blobs(spark, str(unordered), dry_run=True).refusal
+    assert services.compact_blobs(spark, str(unordered), assume_single_writer=True).is_well
 
 
-def test_maintain_is_refused_only_what_there_is_to_do(spark, workspace, clean_session, capsys):
-    path = tables.fresh_path(workspace, "unordered_upkeep")
-    kept = {"hoodie.clean.automatic": "false"}
-    write(rows(spark, [1000] * 4).coalesce(1), path, blobs=OUT, ordering=None, partition_by=None, options=kept)
+def test_a_lock_is_as_good_as_a_promise(spark, unordered, clean_session):
+    spark.conf.set("hoodie.write.concurrency.mode", "optimistic_concurrency_control")
+    lock = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+    assert services.compact_blobs(spark, str(unordered), options=lock).is_well
+
+
+def test_maintain_is_refused_only_what_there_is_to_do(spark, unordered, clean_session, capsys):
+    path = unordered
 
     def step(**arguments):
         (told,) = services.maintain(spark, str(path), steps=["compact_blobs"], **arguments).steps
         return told.state, told.text
 
     assert step()[0] == "nothing to do"
-    write(rows(spark, [1000] * 3).coalesce(1), path, blobs=OUT, ordering=None, partition_by=None, options=kept)
+    write(rows(spark, [1000] * 3).coalesce(1), path, **UNORDERED)
     state, text = step()
     assert state == "refused"
     assert "give assume_single_writer" in text
@@ -464,21 +493,12 @@ def test_maintain_is_refused_only_what_there_is_to_do(spark, workspace, clean_se
     assert step(dry_run=True)[0] == "due"
     assert step(assume_single_writer=False)[0] == "refused", "an argument goes before a setting"
     spark.conf.unset("hoodie.blob.maintain.assume.single.writer")
-    before = stored(spark, path)
     job = ["maintain", "--table", str(path), "--step", "compact-blobs"]
     assert main(job) == 3
     assert main([*job, "--assume-single-writer"]) == 0
     assert "compact_blobs  done" in capsys.readouterr().out
-    assert stored(spark, path) == before
+    assert stored(spark, path) == {i: content(i + 1000, 1000) for i in range(4)}
     assert step()[0] == "nothing to do"
-
-
-def test_a_lock_is_as_good_as_a_promise(spark, workspace, clean_session):
-    path = tables.fresh_path(workspace, "locked")
-    write(rows(spark, [10]), path, blobs=OUT, ordering=None)
-    spark.conf.set("hoodie.write.concurrency.mode", "optimistic_concurrency_control")
-    lock = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
-    assert services.compact_blobs(spark, str(path), options=lock).is_well
 
 
 def test_groups_under_a_lock_with_relative_paths(spark, workspace, clean_session):
@@ -528,14 +548,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("service", "arguments", "sentence"), WRONG)
-def test_arguments_of_wrong_types(spark, shared, service, arguments, sentence):
+def test_arguments_of_wrong_types(spark, equal, service, arguments, sentence):
     with pytest.raises(InvalidTypeError, match=sentence):
-        getattr(services, service)(spark, str(shared), **arguments)
+        getattr(services, service)(spark, str(equal.path), **arguments)
 
 
 @pytest.mark.soak
 def test_what_hudi_refuses_is_one_sentence(spark, shared):
-    change(spark, shared, [2], ts=3)
+    change(spark, shared, {2: 3})
     before = stored(spark, shared)
     lock = {
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",

@@ -124,10 +124,10 @@ def write(spark: SparkSession, path: Path, people: list[Person], ts: int, kind: 
 
 @pytest.fixture(params=["cow", "mor"])
 def table(request: pytest.FixtureRequest, spark: SparkSession, workspace: Path, tmp_path: Path) -> Iterator[Path]:
-    """Three versions of a person among others, wherever such a table keeps bytes of it."""
+    """Versions of a person among others, wherever such a table keeps bytes of it."""
     path, kind = tables.fresh_path(workspace, f"erase-{request.param}"), request.param
     more = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
-    for version, person in enumerate(VERSIONS):
+    for version, person in enumerate(VERSIONS if kind == "cow" else VERSIONS[1:]):
         write(spark, path, [person, *(OTHERS if not version else OTHERS[:3])], version + 1, kind, **more)
     if kind == "cow":
         write(spark, path, OTHERS[4:5], 4, kind, **more)
@@ -168,14 +168,9 @@ def test_no_byte_of_a_person_is_left(spark: SparkSession, table: Path, tmp_path:
 
     assert [index.covered_rows for index in hv.index.describe(spark, str(table))] == [len(OTHERS)]
 
-    # A load brings the person back only where it does not consult the list of erased keys.
-    late = spark.createDataFrame([VERSIONS[0].row(9), OTHERS[0].row(9)], ROWS).coalesce(1)
-    more = {"record_key": "id", "ordering": "ts", "blobs": BLOBS, "vectors": {"emb": 8}}
-    with pytest.raises(InvalidArgumentError, match="nothing was written: 1 row has record keys that were erased"):
-        hv.write(late, str(table), options={**PLAIN, ERASED_KEYS.key: "fail"}, **more)
-    loaded = hv.write(late, str(table), options={**PLAIN, ERASED_KEYS.key: "drop"}, **more)
-    assert (loaded.erased, loaded.updated, planted(table, cache)) == (1, 1, {})
-
+    if kind == "mor":
+        load_again(spark, table)
+        assert planted(table, cache) == {}
     again = hv.table_services.erase(spark, str(table), ERASED)
     assert (again.erased, {each.state for each in again.steps}) == (True, {"nothing to do"})
     # The others are as they were, and the index that was made again finds them.
@@ -185,6 +180,16 @@ def test_no_byte_of_a_person_is_left(spark: SparkSession, table: Path, tmp_path:
     }
     assert hv.blobs.verify(spark, str(table)).collect() == []
     assert nearest(spark, table, OTHERS[5])[0] == OTHERS[5].key
+
+
+def load_again(spark: SparkSession, table: Path) -> None:
+    """A load brings the person back only where it does not consult the list of erased keys."""
+    late = spark.createDataFrame([VERSIONS[0].row(9), OTHERS[0].row(9)], ROWS).coalesce(1)
+    more = {"record_key": "id", "ordering": "ts", "blobs": BLOBS, "vectors": {"emb": 8}}
+    with pytest.raises(InvalidArgumentError, match="nothing was written: 1 row has record keys that were erased"):
+        hv.write(late, str(table), options={**PLAIN, ERASED_KEYS.key: "fail"}, **more)
+    loaded = hv.write(late, str(table), options={**PLAIN, ERASED_KEYS.key: "drop"}, **more)
+    assert (loaded.erased, loaded.updated) == (1, 1)
 
 
 KEYS = {
@@ -202,13 +207,15 @@ def test_keys_are_kept_out_as_hudi_writes_them(spark: SparkSession, workspace: P
     rows = [(str(n) if n < 9 else empty, n, n % 2, "x") for n in range(10)]
     frame = spark.createDataFrame(rows, "id STRING, n BIGINT, p INT, q STRING").coalesce(1)
     hv.write(frame, path, options=QUICK, **layout)
-    stored = {row[0] for row in spark.read.format("hudi").load(path).select("_hoodie_record_key").collect()}
+    files = [file for file in Path(path).rglob("*.parquet") if ".hoodie" not in file.parts]
+    stored = {key for file in files for key in pq.read_table(file)["_hoodie_record_key"].to_pylist()}
     keys = [next(key for key in sorted(stored) if key in (wanted, f"id:{wanted}")) for wanted in keys]
     add_erased(path, keys)
     done = hv.write(frame, path, options={**QUICK, ERASED_KEYS.key: "drop"}, **layout)
     assert (done.erased, done.updated) == (len(keys), len(rows) - len(keys))
-    gone = hv.write(frame, path, operation="delete", options={**QUICK, ERASED_KEYS.key: "fail"}, **layout)
-    assert (gone.erased, gone.deleted) == (0, len(rows)), "a delete brings nobody back"
+    if form == "two columns":
+        gone = hv.write(frame, path, operation="delete", options={**QUICK, ERASED_KEYS.key: "fail"}, **layout)
+        assert (gone.erased, gone.deleted) == (0, len(rows)), "a delete brings nobody back"
 
 
 def test_keys_that_cannot_be_compared(spark: SparkSession, workspace: Path) -> None:

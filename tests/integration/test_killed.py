@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from support import killed, tables
 from support.blobs import content
 from support.clean_life import retained_rows
+from support.prepared import Prepared
 
 import hudi_vector as hv
 
@@ -28,6 +30,7 @@ IDS = range(12)
 EVENTS = 6
 EVERY = 4
 BESIDE = (".events", ".found", ".checkpoint")
+COLUMNS = ("id", "ts", "part", "img", "emb")
 # How many steps the jobs have; where the package needs fewer the test says so, and the number is to be lowered.
 STEPS = {"write": 31, "clean": 60, "compact": 49, "cluster": 92, "index": 16, "stream": 49, "backfill": 15}
 
@@ -47,21 +50,19 @@ class Table:
             self.model |= state(ids, ts)
             known[self.instants()[-1]] = dict(self.model)
         self.versions = {instant: known[instant] for instant in list(known)[-2:]}  # Hudi's clean has kept these
-        assert all(self.read(instant) == expected for instant, expected in self.versions.items())
+        assert self.read(*self.versions) == list(self.versions.values())
         events = Path(f"{path}.events")
         events.mkdir()
         for number in range(EVENTS):
             vectors = pa.array([killed.vector(number, 2)], pa.list_(pa.float32()))
             pq.write_table(pa.table({"number": [number], "v": vectors}), events / f"{number}.parquet")
-        self._aside = path.with_name("aside")
-        shutil.copytree(path, self._aside)
+        self._prepared = Prepared.of(spark, path)
 
     def restore(self) -> None:
         """As it was before any job."""
-        for place in (self.path, *(Path(f"{self.path}{name}") for name in BESIDE[1:])):
-            shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(self._aside, self.path)
-        self.spark.catalog.refreshByPath(str(self.path))
+        for name in BESIDE[1:]:
+            shutil.rmtree(f"{self.path}{name}", ignore_errors=True)
+        self._prepared.again()
 
     def instants(self) -> list[str]:
         """The instants of all completed commits, in the order of their completion."""
@@ -69,20 +70,27 @@ class Table:
         done = [name for name in names if name.endswith((".commit", ".replacecommit")) and "_" in name]
         return [name.partition("_")[0] for name in sorted(done, key=lambda name: name.partition("_")[2])]
 
-    def read(self, instant: str | None = None) -> State:
-        """The rows as of an instant, or the newest ones."""
-        reader = self.spark.read.format("hudi")
-        found = (reader.option("as.of.instant", instant) if instant else reader).load(str(self.path))
-        rows = found.select("id", "ts", "part", "img", "emb").collect()
-        read = {row["id"]: (row["ts"], row["part"], blob_bytes(row["img"]), list(row["emb"])) for row in rows}
-        assert len(read) == len(rows), "a key came twice"
+    def read(self, *instants: str | None) -> list[State]:
+        """The rows as of some instants, None for the newest ones: one job of Spark for all of them."""
+        frames = [self.rows(instant).selectExpr(f"{n} AS n", *COLUMNS) for n, instant in enumerate(instants)]
+        rows = reduce(DataFrame.union, frames).collect()
+        read: list[State] = [{} for _ in instants]
+        for row in rows:
+            read[row["n"]][row["id"]] = (row["ts"], row["part"], blob_bytes(row["img"]), list(row["emb"]))
+        assert sum(map(len, read)) == len(rows), "a key came twice"
         return read
+
+    def rows(self, instant: str | None = None) -> DataFrame:
+        """The rows as of an instant, or the newest ones, by Hudi's own reader."""
+        reader = self.spark.read.format("hudi")
+        return (reader.option("as.of.instant", instant) if instant else reader).load(str(self.path))
 
     def check(self, *newest: State) -> None:
         """The newest rows are those of one of the states, and every retained version is what it was."""
-        assert self.read() in newest
-        for instant, expected in self.versions.items():
-            assert self.read(instant) == expected, instant
+        now, *older = self.read(None, *self.versions)
+        assert now in newest
+        for (instant, expected), found in zip(self.versions.items(), older, strict=True):
+            assert found == expected, instant
         for row in retained_rows(self.path):
             found = blob_bytes(row["img"])
             size = killed.size(row["id"])
@@ -119,7 +127,7 @@ def table(spark: SparkSession, workspace: Path) -> Table:
 
 def ended_write(table: Table) -> None:
     """The rows are there; of what was staged nothing is left but what the dead write's lease still holds."""
-    assert table.read() == table.model | state(range(0, 12, 3), 9)
+    assert table.read(None) == [table.model | state(range(0, 12, 3), 9)]
     assert len(list((table.path / ".hoodie/blob_service/v1/staging").iterdir())) <= 1
 
 
@@ -136,7 +144,7 @@ def ended_compact(table: Table) -> None:
 
 def ended_cluster(table: Table) -> None:
     """Each partition is one file in the order of the ids; blobs of up to 4 KB are in their rows, others behind them."""
-    rows = table.spark.read.format("hudi").load(str(table.path)).select("_hoodie_file_name", "part", "id", "img")
+    rows = table.rows().select("_hoodie_file_name", "part", "id", "img")
     found = rows.collect()
     assert len({row[0] for row in found}) == len({row[1] for row in found}) == 2
     assert all(
@@ -166,7 +174,7 @@ def ended_index(table: Table) -> None:
 
 def ended_backfill(table: Table) -> None:
     """Every row has the vector that the new model makes of it."""
-    rows = table.spark.read.format("hudi").load(str(table.path)).select("id", "ts", "new").collect()
+    rows = table.rows().select("id", "ts", "new").collect()
     assert {row["id"]: row["new"] for row in rows} == {i: killed.model(i, row[0]) for i, row in table.model.items()}
 
 
@@ -193,7 +201,7 @@ def containers(table: Table) -> list[Path]:
 def live_bytes(table: Table) -> dict[Path, int]:
     """How many bytes the newest rows refer to in each container that they name."""
     found: dict[Path, int] = {}
-    for row in table.spark.read.format("hudi").load(str(table.path)).select("img").collect():
+    for row in table.rows().select("img").collect():
         if refers(row):
             reference = row["img"]["reference"]
             file = Path(reference["external_path"].removeprefix("file://"))

@@ -23,8 +23,13 @@ def path(spark, workspace):
     return str(table.path)
 
 
-def test_hudi_reads_the_table_and_lists_it_as_we_do(spark, path):
-    assert spark.read.format("hudi").load(path).count() == 4 + 2 * COUNT
+@pytest.fixture(scope="module")
+def expected(spark, path):
+    return searched.Expected(spark.read.format("hudi").load(path), "emb", "price < 300", 4)
+
+
+def test_hudi_reads_the_table_and_lists_it_as_we_do(spark, path, expected):
+    assert len(expected) == 4 + 2 * COUNT
     view = jvm_view.View(spark, path)
     listed = jvm_view.listed(NativeTable(Source(jvm_view.source_uri(path), "many")).snapshot())
     assert len(listed) == COUNT + 1
@@ -32,8 +37,7 @@ def test_hudi_reads_the_table_and_lists_it_as_we_do(spark, path):
 
 
 @pytest.mark.parametrize("execution", ["local", pytest.param("distributed", marks=pytest.mark.soak)])
-def test_every_slice_is_searched(spark, path, execution):
-    expected = searched.Expected(spark.read.format("hudi").load(path), "emb", "price < 300", 4)
+def test_every_slice_is_searched(spark, path, expected, execution):
     for k, metric, filtered in ((10, "cosine", True), (5000, "l2", False)):
         text = "price < 300" if filtered else None
         got = searched.search(spark, path, "emb", QUERY, k, metric=metric, filter=text, execution=execution)

@@ -89,9 +89,10 @@ def test_a_table_through_its_life(spark, workspace, table_type):
     write(rows(spark, [5000, 20, 6000, 7000, 8000, None]), path, table_type=table_type, **arguments)
     saved = write(rows(spark, [3000] * 3, ts=2), path, **arguments).instant
     write(rows(spark, [None] * 4, ts=3).where("id = 3"), path, operation="delete", **arguments)
-    parquet = {**options, "hoodie.logfile.data.block.format": "parquet"}
-    write(rows(spark, [3500], ts=3), path, blobs=SMALL, options=parquet)
-    assert forms(path) == ({"avro", "delete", "parquet"} if table_type == "mor" else set())
+    if table_type == "mor":
+        parquet = {**options, "hoodie.logfile.data.block.format": "parquet"}
+        write(rows(spark, [3500], ts=3), path, blobs=SMALL, options=parquet)
+        assert forms(path) == {"avro", "delete", "parquet"}
     assert check(path) == set()
     name = tables.fresh_name("life")
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
@@ -135,7 +136,7 @@ def test_a_bit_that_flipped_in_a_reference_is_a_doubt(spark, workspace):
         assert [file.path for file in report.kept] == [containers(path)[name]]
         (doubt,) = report.doubts
         assert f"'file://{base}' cannot be read" in doubt
-    erased = look(str(path), ["0"], ["0"])
+    erased = look(str(path), ["0"], lambda: ["0"])
     assert not erased.is_well
     assert any(base.name in doubt for doubt in erased.doubts)
 

@@ -104,7 +104,7 @@ def acts(lair: Lair, kind: str) -> Iterator[Callable[[], Any]]:
     if kind == "mark":
         yield lambda: [sweep(read_mark(table, name), lair.unneeded, limits=LIMITS) for name in list_marks(table)]
     if kind in ("erasure", "blob-references", "upload"):
-        yield lambda: look(table, KEYS, (), kept=KeptReferences(table))
+        yield lambda: look(table, KEYS, tuple, kept=KeptReferences(table))
     if kind == "erased-keys":
         yield lambda: add_erased(table, ["another"])
     if kind == "maintenance":

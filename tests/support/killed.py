@@ -21,9 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_vector as hv
+from hudi_vector.jars import bundle_for
+from hudi_vector.quiet import fetched_bundle
 from support.blobs import content
 from support.quick import JVM, QUICK, leave_out_settings_of_clusters, remember_java_names
 
@@ -319,7 +322,9 @@ def _session() -> SparkSession:
     builder = SparkSession.builder.master("local[1]")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = hv.register(hv.configure(builder).getOrCreate())
+    # The session of the tests has fetched it: without a name to resolve, Ivy is not started.
+    fetched = fetched_bundle(bundle_for(pyspark.__version__), {})
+    session = hv.register(hv.configure(builder, bundle=fetched).getOrCreate())
     leave_out_settings_of_clusters(session)
     return session
 

@@ -63,7 +63,7 @@ def committed(table: BlobTable, blobs: dict[int, object], form: str = "base", gr
 
 
 def asked(table: BlobTable, *keys: str, live: Collection[str] = ()) -> ErasureResult:
-    return look(table.uri, keys or ("1",), live)
+    return look(table.uri, keys or ("1",), lambda: live)
 
 
 def held(result: ErasureResult) -> dict[str, str]:
@@ -265,17 +265,33 @@ def test_a_table_that_was_marked_before_is_read_like_one_that_was_not(table: Blo
     settled(both, committed(table, {1: blob(f"{table.uri}/{shared}")}, "avro", "f2"))
     for live in ({"1"}, set()):
         kept = KeptReferences(table.uri)
-        found = look(table.uri, ["1"], live, kept=kept)
+        found = look(table.uri, ["1"], lambda live=live: live, kept=kept)
         assert kept.opened == 0, "nothing but what was kept was read"
-        assert (found.holders, found.doubts) == (look(table.uri, ["1"], live).holders, ())
+        assert (found.holders, found.doubts) == (asked(table, live=live).holders, ())
         assert [holder.kind for holder in found.holders].count("container") == 2
     # The ranges of what was kept tell that a part of the container is nobody's.
     for file in table.path.glob("*f*_*"):
         file.unlink()
     settled(committed(table, {2: blob(f"{table.uri}/{shared}", 5, 1)}, group="f3"))
-    found = look(table.uri, ["1"], (), kept=KeptReferences(table.uri))
+    found = look(table.uri, ["1"], tuple, kept=KeptReferences(table.uri))
     assert "compact_blobs with live_threshold=100" in held(found)[shared.rpartition("/")[2]]
-    assert found.holders == look(table.uri, ["1"], ()).holders
+    assert found.holders == asked(table).holders
+
+
+def test_the_newest_rows_are_asked_for_only_where_a_file_holds_keys(table: BlobTable) -> None:
+    """They take a job of Spark, which most looks of an erasure need not wait for."""
+    asks: list[str] = []
+
+    def live() -> list[str]:
+        asks.append("live")
+        return ["1"]
+
+    committed(table, {2: None})
+    assert (look(table.uri, ["1"], live).live, asks) == (0, [])
+    file = committed(table, {1: None}, "avro")
+    assert (look(table.uri, ["1"], live).live, asks) == (1, ["live"])
+    file.write_bytes(file.read_bytes()[:-9])
+    assert (look(table.uri, ["1"], live).live, asks) == (1, ["live"] * 2), "it may hold any key"
 
 
 def test_what_killed_processes_left_may_hold_anybodys_rows(table: BlobTable) -> None:
@@ -415,7 +431,7 @@ def test_segments_name_their_generation_wherever_they_are(table: BlobTable, tmp_
     entry = ManifestEntry(FileFingerprint(file.name, 1, 1, "ab"), 1, segment, 1)
     manifest = IndexManifest("emb", "ivf_flat", "l2", 4, "float", "9" * 16, {}, (entry,))
     publish_manifest(STORAGE, folder, manifest)
-    found = look(table.uri, ["1"], (), indexes=root)
+    found = look(table.uri, ["1"], tuple, indexes=root)
     assert {holder.path: holder.needs for holder in found.holders if holder.kind == "segment"} == {
         f"file://{place}": "the data files first, and hv.index.compact after them (l2-ivf_flat, generation 1 names it)"
     }

@@ -158,7 +158,7 @@ def test_rows_of_a_log_file_that_lie_in_each_other_are_a_doubt(tmp_path: Path) -
     report = find_unneeded(table.uri, grace_ms=DAY)
     assert (report.candidates, len(report.doubts)) == ((), 1)
     assert "contains itself" in report.doubts[0]
-    assert any("contains itself" in doubt for doubt in look(table.uri, ["1"], ()).doubts)
+    assert any("contains itself" in doubt for doubt in look(table.uri, ["1"], tuple).doubts)
     assert (table.path / container).exists()
 
 

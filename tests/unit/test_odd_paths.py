@@ -58,7 +58,7 @@ def dead(table: BlobTable) -> str:
 def test_a_nul_in_a_reference(path: str, table: BlobTable) -> None:
     file = committed(table, path)
     assert one_doubt(table).startswith(f"'file://{file}' holds a reference that names no file: ")
-    assert not look(table.uri, ["1"], []).is_well
+    assert not look(table.uri, ["1"], list).is_well
     with pytest.raises(InvalidBlobError, match="NUL"):
         file_uri(path, "/t")
 
@@ -112,7 +112,7 @@ def test_a_name_that_is_not_utf8(place: bytes, table: BlobTable) -> None:
         index = container_index(table.uri, KeptReferences(table.uri), StorageOptions())
         assert index.containers.num_rows == 1
         assert index.doubts == (doubt,)
-    erased = look(table.uri, ["1"], [])
+    erased = look(table.uri, ["1"], list)
     assert doubt in erased.doubts
 
 
@@ -152,7 +152,7 @@ def test_a_loop_of_links(link: str, target: str, table: BlobTable) -> None:
     doubt = one_doubt(table)
     assert "links" in doubt
     assert str((table.path / link).parent) in doubt
-    assert any(doubt.partition(": ")[2] in each for each in look(table.uri, ["1"], []).doubts)
+    assert any(doubt.partition(": ")[2] in each for each in look(table.uri, ["1"], list).doubts)
 
 
 @pytest.mark.usefixtures("dead")

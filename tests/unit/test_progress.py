@@ -94,5 +94,5 @@ def test_a_mark_and_a_search_for_keys_show_how_many_data_files_they_have_read(
     find_unneeded(table.uri, grace_ms=DAY, now_ms=NOW)
     assert counts(terminal, "data files read") == ["0 of 3", "1 of 3", "2 of 3"]
     assert terminal.getvalue().endswith(GONE)
-    look(table.uri, ["1"], ())
+    look(table.uri, ["1"], tuple)
     assert "2 of 3" in counts(terminal, "data files searched")

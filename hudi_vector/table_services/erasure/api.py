@@ -204,9 +204,10 @@ def look_now(spark: SparkSession, place: ServiceTable, keys: Collection[str]) ->
     """Look as `look` does, for the keys that have rows now; the references that were read are kept for later runs."""
     from hudi_vector.writing.failures import in_one_sentence
 
-    require_keys(place.table, place.options)
-    with in_one_sentence(f"looking for the keys in '{place.table}' failed", DataFileError):
-        live = {row[0] for row in rows_of(spark, place, keys).select(_KEY).distinct().collect()}
+    def live() -> set[str]:
+        with in_one_sentence(f"looking for the keys in '{place.table}' failed", DataFileError):
+            return {row[0] for row in rows_of(spark, place, keys).select(_KEY).distinct().collect()}
+
     directory = INDEX_EXTERNAL_DIR.in_session(spark)
     indexes = in_directory(directory, place.table, "").root if directory else None
     found = look(place.table, keys, live, place.options, kept=place.references, indexes=indexes)
@@ -217,7 +218,7 @@ def look_now(spark: SparkSession, place: ServiceTable, keys: Collection[str]) ->
 def look(
     table: str,
     keys: Collection[str],
-    live: Collection[str],
+    live: Callable[[], Collection[str]],
     options: StorageOptions = _LOCAL,
     *,
     kept: KeptReferences | None = None,
@@ -231,7 +232,8 @@ def look(
     Args:
         table: The table's base path.
         keys: The record keys.
-        live: The keys that have rows in the newest snapshot.
+        live: Returns the keys that have rows in the newest snapshot; called only if a data file holds keys or cannot be
+            read.
         options: Options to open storage.
         kept: The references of data files as earlier runs stored them; without it all files are read.
         indexes: The folder of the table's indexes in another directory, if there is one.
@@ -265,7 +267,8 @@ def look(
         uri: join(BLOB_AREA, uri.removeprefix(home)) if uri.startswith(home) else None for uri, _ in mine.below("")
     }
     there = {info.uri.removeprefix(f"{root}/"): info for info in files.values()}
-    holders = list(_data_files(native, scan.held, frozenset(live)))
+    alive = frozenset(live()) if scan.held or unknown else frozenset[str]()
+    holders = list(_data_files(native, scan.held, alive))
     has_rows = bool(holders)
     before = find_newest(storage, root, keys)
     is_open = before is not None and before.state == OPEN
@@ -302,7 +305,7 @@ def look(
     record = publish_record(storage, record)
     report = join(root, ERASURES, record.erasure_id)
     return ErasureResult(
-        root, record.erasure_id, record.keys, holders, external, unknown, report, passed_over, len(live)
+        root, record.erasure_id, record.keys, holders, external, unknown, report, passed_over, len(alive)
     )
 
 

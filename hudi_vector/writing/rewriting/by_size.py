@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
@@ -36,6 +36,7 @@ BY_SIZE_SCHEMA = StructType(
     ]
 )
 """The columns of that list: a row, and how many of its blobs leave it and move into it."""
+_WANTED = "__hudi_vector_wanted"
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def store_by_size(
             stops the commit.
         committed: Called with the instant, before rows that other writers wrote meanwhile are restored.
     """
-    seen = committed_now(work.opened())
+    seen = committed_now(work.known)
     table = work.opened()
     out, into = _flags(table, settings)
     number = {"out": _count(out), "into": _count(into)}
@@ -98,10 +99,7 @@ def store_by_size(
         left = still_there(table, targets) if moved and (moved[0] or moved[1]) else None
     if moved is None or left is None:
         return BySize()
-    rows = same_rows(table, left.select("key", "partition", "version"))
-    for name, applies in into.items():
-        wanted = F.when(applies, _from_anywhere(blob_at(name), table))
-        rows = with_blob(rows, name, F.when(applies, _inline(wanted)).otherwise(blob_at(name)))
+    rows = _with_inline(same_rows(table, left.select("key", "partition", "version")), table, into)
     before_commit(seen)
     blobs = {name: {"check_files": False, "pin": "false"} for name in table.columns}
     key = table.config.record_key_fields
@@ -138,6 +136,17 @@ def _small(table: BlobTable, name: str, threshold: int) -> Column:
 
 def _count(flags: Mapping[str, Column]) -> Column:
     return sum((flag.cast("int") for flag in flags.values()), F.lit(0))
+
+
+def _with_inline(rows: DataFrame, table: BlobTable, into: Mapping[str, Column]) -> DataFrame:
+    """Return rows of a table in which the blobs that must move into their row hold their bytes."""
+    # Columns by themselves: `read_blob` repeats its argument a hundred times, which Spark would plan for seconds.
+    names = {name: f"{_WANTED}{number}" for number, name in enumerate(into)}
+    for name, applies in into.items():
+        rows = rows.withColumn(names[name], F.when(applies, _from_anywhere(blob_at(name), table)))
+    for name, applies in into.items():
+        rows = with_blob(rows, name, F.when(applies, _inline(F.col(names[name]))).otherwise(blob_at(name)))
+    return rows.drop(*names.values())
 
 
 def _from_anywhere(blob: Column, table: BlobTable) -> Column:
