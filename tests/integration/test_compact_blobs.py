@@ -159,6 +159,7 @@ def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_pat
     assert columns(spark, path) == before
     again = services.compact_blobs(spark, str(path), target_size="64KB", columns=["img"], options=QUICK)
     assert (again.candidates, again.commits, again.plan_id) == ([], (), "")
+    assert (path / ".hoodie/metadata").is_dir()
 
 
 EQUAL = {i: content(i % 4, 1000 + i % 2) for i in range(16)}
@@ -350,6 +351,7 @@ def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):
     ended, _ = services.maintain(spark, str(shared), steps=["index"]).steps
     assert (ended.step, ended.state) == ("end_killed_runs", "done"), ended.text
     assert "which was looked after; 1 row of other writers was restored" in ended.text
+    assert not (shared / ".hoodie/metadata").exists(), "a table without a metadata table stays without it"
     assert stored(spark, shared) == {**EQUAL, 3: content(503, 700)}
     assert begun_runs(f"file://{shared}") == []
     assert [step.step for step in services.maintain(spark, str(shared), steps=["index"]).steps] == ["index"]

@@ -71,16 +71,11 @@ class Erasing:
         self.found = look_now(self.spark, self.place, self.keys)
 
     def settings(self) -> dict[str, str]:
-        """Return Hudi's settings for a commit, which cleans, archives and compacts nothing by itself.
-
-        A table without Hudi's metadata table stays without it.
-        """
-        from hudi_vector.writing.client import metadata_setting
+        """Return Hudi's settings for a commit, which cleans, archives and compacts nothing by itself."""
         from hudi_vector.writing.rewriting.rewrite import Rewriting
 
-        work, path = self.work, self.place.path
-        made = Rewriting(self.spark, work.name, work.table, work.hudi_options, work.alone).settings()
-        return {**metadata_setting(self.spark, path), **made}
+        work = self.work
+        return Rewriting(self.spark, work.name, work.table, work.hudi_options, work.alone).settings()
 
     def native(self) -> NativeTable:
         """Open the table without Spark."""
@@ -138,7 +133,6 @@ def _of_containers(job: Erasing) -> str:
 def _repack(job: Erasing) -> str:
     """Copy the blobs of other rows out of the containers that hold bytes of the keys."""
     from hudi_vector.table_services.compaction.api import Wanted, compact_blobs, publish
-    from hudi_vector.writing.client import metadata_setting
 
     work = job.work.reopened()
     if not work.table.columns:
@@ -155,8 +149,9 @@ def _repack(job: Erasing) -> str:
     if not plan.candidates:
         return ""
     publish(plan, work)
-    options = {**metadata_setting(job.spark, job.place.path), **work.hudi_options}
-    done = compact_blobs(job.spark, job.place.path, plan=plan.plan_id, assume_single_writer=work.alone, options=options)
+    done = compact_blobs(
+        job.spark, job.place.path, plan=plan.plan_id, assume_single_writer=work.alone, options=work.hudi_options
+    )
     return f"{number_of(done.blobs, 'blob')} of other rows moved out of {number_of(len(plan.candidates), 'container')}"
 
 

@@ -20,6 +20,7 @@ from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant
 from hudi_vector.writing.blobs.staged_files import stage_list
+from hudi_vector.writing.client import metadata_setting
 from hudi_vector.writing.commits import Commit, new_token
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
@@ -87,9 +88,13 @@ class Rewriting:
         return self.known.again()
 
     def settings(self) -> dict[str, str]:
-        """Return the settings of a commit; the caller's options override all others."""
+        """Return the settings of a commit; the caller's options override all others.
+
+        A table without Hudi's metadata table stays without it: Hudi's default would build one, which the next writer
+        that has it off removes.
+        """
         ours = {} if self.alone or is_concurrent(self.options) else _OURS
-        return {**ours, **_QUIET, **self.options}
+        return {**metadata_setting(self.spark, self.known.source.hadoop_path), **ours, **_QUIET, **self.options}
 
 
 def is_concurrent(options: Mapping[str, str]) -> bool:
