@@ -443,7 +443,7 @@ _RETENTION = {
 @history(stage("late", "parquet"))
 def archived_cow(table: Table) -> None:
     table.configure(**_RETENTION, **BY_CATEGORY)
-    for number in range(8):
+    for number in range(6):
         table.write(table.rows(range(number, 12 + number), seed=number, ts=10 + number))
     table.stage("late")
 
@@ -452,6 +452,6 @@ def archived_cow(table: Table) -> None:
 def archived_mor(table: Table) -> None:
     table.configure(MOR, **_RETENTION, **BY_CATEGORY)
     inline = {"compact__inline": "true", "compact__inline__max__delta__commits": "3"}
-    for number in range(8):
+    for number in range(6):
         table.write(table.rows(range(number, 12 + number), seed=number, ts=10 + number), **inline)
     table.stage("late")
