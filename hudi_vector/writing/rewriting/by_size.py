@@ -85,7 +85,7 @@ def store_by_size(
             stops the commit.
         committed: Called with the instant, before rows that other writers wrote meanwhile are restored.
     """
-    seen = committed_now(work.opened())
+    seen = committed_now(work.known)
     table = work.opened()
     out, into = _flags(table, settings)
     number = {"out": _count(out), "into": _count(into)}
