@@ -112,7 +112,7 @@ def metadata_on(table: Table) -> None:
 def log_only(table: Table) -> None:
     """An index that covers log files lets Hudi insert into them: file groups without a base file."""
     table.configure(MOR, index__type="INMEMORY", **BY_CATEGORY)
-    table.write(table.rows(range(30)))
+    table.write(table.rows(range(30)), "upsert")
     table.stage("inserted")
     table.write(table.rows(range(20, 40), seed=1, ts=20))
     table.write(table.rows(range(22, 25), seed=2, ts=5))
