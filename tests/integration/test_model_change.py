@@ -175,7 +175,7 @@ def test_a_changed_row_keeps_its_values(spark: SparkSession, workspace: Path, tm
     both = "id INT, text STRING, old ARRAY<FLOAT>, new ARRAY<FLOAT>"
     hv.write(
         spark.createDataFrame(rows, both).coalesce(1), path, record_key="id", table_type=kind,
-        vectors={"old": 1, "new": 1}, operation="bulk_insert", options=KEEPING,
+        vectors={"old": 1, "new": 1}, operation="bulk_insert", options=QUICK,
     )  # fmt: skip
     has_read, has_written = tmp_path / "read", tmp_path / "written"
 
@@ -188,17 +188,17 @@ def test_a_changed_row_keeps_its_values(spark: SparkSession, workspace: Path, tm
     def write() -> None:
         wait_for(has_read)
         changed = spark.createDataFrame([(2, "newer", [7.0], None)], both)
-        hv.write(changed, path, record_key="id", vectors={"old": 1, "new": 1}, options=KEEPING)
+        hv.write(changed, path, record_key="id", vectors={"old": 1, "new": 1}, options=QUICK)
         has_written.touch()
 
     with ThreadPoolExecutor(1) as other:
         writing = other.submit(write)
-        done = hv.vectors.backfill(spark, path, "new", waiting, source="id", options=KEEPING)
+        done = hv.vectors.backfill(spark, path, "new", waiting, source="id", options=QUICK)
         writing.result()
     assert (done.to_fill, done.filled, done.changed) == (9, 8, 1)
     known = spark.read.format("hudi").load(path).where("id = 2").select("text", "old", "new").collect()
     assert known == [("newer", [7.0], None)]
-    assert hv.vectors.backfill(spark, path, "new", waiting, source="id", options=KEEPING).filled == 1
+    assert hv.vectors.backfill(spark, path, "new", waiting, source="id", options=QUICK).filled == 1
     read = spark.read.format("hudi").load(path).select("id", "text", "new").collect()
     assert {row["id"]: tuple(row)[1:] for row in read} == {
         i: ("newer" if i == 2 else "older", [-float(i)]) for i in range(9)
@@ -360,7 +360,7 @@ def test_without_spark_the_choice_is_seen_by_a_refresh(spark: SparkSession, chan
 def test_several_columns_of_which_none_was_chosen(spark: SparkSession, workspace: Path) -> None:
     path = str(tables.fresh_path(workspace, "model"))
     frame = spark.createDataFrame([(1, [1.0], [2.0])], "id INT, a ARRAY<FLOAT>, b ARRAY<FLOAT>")
-    hv.write(frame, path, record_key="id", vectors={"a": 1, "b": 1}, options=KEEPING)
+    hv.write(frame, path, record_key="id", vectors={"a": 1, "b": 1}, options=QUICK)
     for call in (lambda: hv.search(spark, path, query=[1.0]), lambda: hv.open(path)):
         with pytest.raises(
             InvalidArgumentError, match=r"has the VECTOR columns a, b, and none was chosen .*vectors\.use"
