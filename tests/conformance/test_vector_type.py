@@ -129,7 +129,7 @@ def test_another_length_is_refused_by_both(spark, table, workspace):
         hv.write(wrong, str(path), record_key="id", vectors={"v": 3})
     declared = spark.createDataFrame(wrong.rdd, wrong.select("id").schema.add(hv.vector_field("v", 3)))
     with pytest.raises(Exception, match="dimension mismatch"):
-        tables.write(declared, path)
+        tables.write(declared, path, datasource__write__operation="insert")
 
 
 def test_another_dimension_of_a_table_is_refused(spark, table):

@@ -12,15 +12,21 @@ from hudi_vector import options
 
 QUERIES = "n INT, v ARRAY<FLOAT>"
 K = 5
+METRICS = ["cosine", "l2", "dot_product"]
 
 
 @pytest.fixture(scope="module")
-def corpus(spark, workspace):
+def corpus_path(spark, workspace):
     path = tables.fresh_path(workspace, "corpus")
     tables.write(tables.frame(spark, range(120)), path, datasource__write__table__type="MERGE_ON_READ")
     tables.write(tables.frame(spark, range(0, 120, 10), seed=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus(spark, corpus_path):
     name = tables.fresh_name("corpus")
-    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{corpus_path}'")
     return name
 
 
@@ -35,6 +41,27 @@ def asked(spark, workspace):
     return name
 
 
+@pytest.fixture(scope="module")
+def vectors(spark, asked):
+    """The queries by their ids."""
+    return {row["id"]: row["emb"] for row in spark.table(asked).collect()}
+
+
+@pytest.fixture(scope="module")
+def singles(corpus_path, vectors):
+    """The id, the distance and the rank of what a single search without Spark finds, by metric and query."""
+    with hv.open(corpus_path, column="emb") as opened:
+        return {
+            (metric, number): [
+                (row["id"], row["_distance"], rank)
+                for rank, row in enumerate(opened.search(vector, K, metric=metric, columns=["id"]).rows(), 1)
+            ]
+            for metric in METRICS
+            for number, vector in vectors.items()
+            if vector is not None
+        }
+
+
 @pytest.fixture(params=["collected", "spread"])
 def way(request, spark, clean_session):
     if request.param == "spread":
@@ -42,21 +69,22 @@ def way(request, spark, clean_session):
     return request.param
 
 
-@pytest.mark.parametrize("metric", ["cosine", "l2", "dot_product"])
-def test_a_batch_equals_its_single_queries(spark, corpus, asked, way, metric):
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_batch_equals_its_single_queries(spark, corpus, asked, vectors, singles, way, metric):
     found = spark.sql(
         f"SELECT * FROM hudi_vector_search_batch('{corpus}', 'emb', '{asked}', 'emb', {K}, '{metric}')"
     ).collect()
-    vectors = {row["id"]: row["emb"] for row in spark.table(asked).collect()}
     assert {row["_hudi_query_id"] for row in found} == {number for number, v in vectors.items() if v is not None}
     for number, vector in vectors.items():
         if vector is None:
             continue
         mine = sorted((row for row in found if row["_hudi_query_id"] == number), key=lambda row: row["_rank"])
-        single = hv.search(spark, corpus, "emb", vector, K, metric=metric).select("id", "_distance", "_rank").collect()
-        assert [(row["id"], row["_distance"], row["_rank"]) for row in mine] == [tuple(row) for row in single]
+        assert [(row["id"], row["_distance"], row["_rank"]) for row in mine] == singles[metric, number]
         assert all(row["_hudi_distance"] == row["_distance"] for row in mine)
         assert len({row["_hudi_query_index"] for row in mine}) == 1
+    number = min(vectors)
+    by_spark = hv.search(spark, corpus, "emb", vectors[number], K, metric=metric).select("id", "_distance", "_rank")
+    assert [tuple(row) for row in by_spark.collect()] == singles[metric, number]
     indices = {row["_hudi_query_id"]: row["_hudi_query_index"] for row in found}
     assert len(set(indices.values())) == len(indices)
 

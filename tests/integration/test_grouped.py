@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.errors import AnalysisException
-from support import layout_histories, layouts, streams, tables
+from support import streams, tables
 from support.grouped import best_groups
 from support.oracle import distances
 from support.searched import is_vector
 
 import hudi_vector as hv
 from hudi_vector import options
-
-del layout_histories  # imported for the histories it declares
 
 QUERY = np.array([0.6, -0.3, 1.1, 0.2])
 TIES = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_seqno")
@@ -212,25 +210,3 @@ def test_a_column_of_that_name_is_refused(spark):
     spark.sql("SELECT 1 AS _group_rank, array(1.0F) AS v").createOrReplaceTempView("ranked")
     with pytest.raises(AnalysisException, match="'ranked' has a column '_group_rank'"):
         spark.sql("SELECT * FROM hudi_vector_search('ranked', 'v', array(1.0F), 1, group_by => '_group_rank')")
-
-
-@pytest.mark.parametrize("case", layouts.CASES, ids=str)
-def test_every_layout_has_its_groups(spark, shared, case):
-    path = layouts.path_of(spark, shared, case.history, case.stage)
-    frame = spark.read.format("hudi").load(path)
-    column = next((name for name in ("category", "name", "id") if name in frame.columns), None)
-    if column is None:
-        return
-    every = ordered(frame.collect(), case.column, QUERY, "l2")
-    for execution, k, per_group in (("local", 2, 1), ("distributed", 3, 2)):
-        asked: dict[str, Any] = {"group_by": column, "per_group": per_group, "execution": execution}
-        got = hv.search(spark, path, case.column, QUERY, k, metric="l2", **asked).select(
-            "_group_rank", "_distance", column
-        )
-        best = best_groups(every, lambda row: row[column], k, per_group)
-        assert [(row[0], row[2]) for row in got.collect()] == [(rank, row[column]) for rank, row in best]
-    # By a single column, a hybrid search has the order of its distances.
-    asked = {"group_by": column, "per_group": 2, "execution": "local", "fusion": "rrf"}
-    ranked = hv.hybrid_search(spark, path, [case.column], [QUERY], 3, metrics="l2", **asked)
-    found = ranked.select("_group_rank", column).collect()
-    assert [tuple(row) for row in found] == [(rank, row[column]) for rank, row in best]

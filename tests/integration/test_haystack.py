@@ -16,11 +16,14 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.testing import document_store as standard
 from haystack.utils.filters import document_matches_filter
+from support.copied_documents import CopiedDocuments
 from support.quick import QUICK
 from support.tables import fresh_path
 
 from hudi_vector.errors import DimensionMismatchError, HudiVectorError, InvalidArgumentError, InvalidTypeError
 from hudi_vector.integrations.haystack import HudiDocumentStore, HudiEmbeddingRetriever
+
+FILTERABLE = standard.create_filterable_docs()
 
 
 class TestStandard(standard.DocumentStoreBaseExtendedTests, standard.CountDocumentsByFilterTest):
@@ -40,7 +43,13 @@ class TestStandard(standard.DocumentStoreBaseExtendedTests, standard.CountDocume
         assert document_store.filter_documents() == [document]
 
     @pytest.fixture
-    def document_store(self, spark, workspace):
+    def filterable_docs(self):
+        """The same documents in each test; the suite makes new vectors for each."""
+        return list(FILTERABLE)
+
+    @pytest.fixture
+    def document_store(self, spark, workspace, monkeypatch):
+        monkeypatch.setattr("hudi_vector.integrations.haystack.DocumentTable", CopiedDocuments)
         return HudiDocumentStore(
             fresh_path(workspace, "store"), spark=spark, dimension=768, element="double", options=QUICK
         )

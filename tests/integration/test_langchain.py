@@ -17,6 +17,7 @@ pytest.importorskip("langchain_tests")
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_tests.integration_tests.vectorstores import VectorStoreIntegrationTests
+from support.copied_documents import CopiedDocuments
 from support.quick import QUICK
 from support.tables import fresh_path
 
@@ -54,7 +55,8 @@ class TestStandard(VectorStoreIntegrationTests):
     """Every test of the suite, as it is."""
 
     @pytest.fixture
-    def vectorstore(self, spark, workspace):
+    def vectorstore(self, spark, workspace, monkeypatch):
+        monkeypatch.setattr("hudi_vector.integrations.langchain.DocumentTable", CopiedDocuments)
         return HudiVectorStore(fresh_path(workspace, "store"), self.get_embeddings(), spark=spark, options=QUICK)
 
 

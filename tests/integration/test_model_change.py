@@ -6,9 +6,13 @@ Answers of the new column are compared with numpy on what the new model makes of
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,7 @@ from hudi_vector.errors import (
     InvalidVectorError,
     UnknownColumnError,
 )
+from hudi_vector.vectors.opened import opened_for_change
 
 ROWS = 40
 # Files are as large as Hudi makes them, since a price is about their size.
@@ -85,42 +90,76 @@ def nearest(query: list[float], k: int) -> list[float]:
     return sorted(np.linalg.norm(stored - query, axis=1))[:k]
 
 
+@dataclass(frozen=True)
+class Change:
+    """A table, what adding the column gave, the price of filling it, what filling it gave, and copies after each step.
+
+    Each commit fills at most so many rows: half of them, or all.
+    """
+
+    path: str
+    batch_rows: int
+    added: Any
+    price: Any
+    done: Any
+    kept: Path
+
+    def copy(self, step: str) -> str:
+        """A copy of the table as it was when it was ``made``, when the column was ``added``, or ``filled``."""
+        return str(shutil.copytree(self.kept / step, tables.fresh_path(self.kept.parent, "model")))
+
+
+@pytest.fixture(scope="module")
+def change(spark: SparkSession, workspace: Path) -> Callable[[str], Change]:
+    """The change of a table of copy-on-write or merge-on-read, made when it is first asked for."""
+
+    @cache
+    def of(kind: str) -> Change:
+        path, kept = made(spark, workspace, kind), tables.fresh_path(workspace, "kept")
+        shutil.copytree(path, kept / "made")
+        added = hv.vectors.add_column(spark, path, "new", f"VECTOR({NEW})", options=KEEPING)
+        shutil.copytree(path, kept / "added")
+        batch_rows = ROWS // 2 if kind == "cow" else ROWS
+        asked = {"source": ["id", "text"], "batch_rows": batch_rows, "options": KEEPING}
+        price = hv.vectors.backfill(spark, path, "new", embed, **asked, dry_run=True)
+        done = hv.vectors.backfill(spark, path, "new", embed, **asked, call_rows=7)
+        shutil.copytree(path, kept / "filled")
+        return Change(path, batch_rows, added, price, done, kept)
+
+    return of
+
+
 @pytest.fixture(scope="module", params=["cow", "mor"])
-def filled(request: pytest.FixtureRequest, spark: SparkSession, workspace: Path) -> tuple[str, Any, Any, Any]:
-    """A table, what adding the column gave, the price of filling it, and what filling it gave."""
-    path = made(spark, workspace, request.param)
-    added = hv.vectors.add_column(spark, path, "new", f"VECTOR({NEW})", options=KEEPING)
-    asked = {"source": ["id", "text"], "batch_rows": 20, "options": KEEPING}
-    price = hv.vectors.backfill(spark, path, "new", embed, **asked, dry_run=True)
-    done = hv.vectors.backfill(spark, path, "new", embed, **asked, call_rows=7)
-    return path, added, price, done
+def filled(request: pytest.FixtureRequest, change: Callable[[str], Change]) -> Change:
+    """A table whose column was added and filled."""
+    return change(request.param)
 
 
-def test_a_filled_column_is_searched_as_numpy_does(spark: SparkSession, filled: Any) -> None:
-    path, added, price, done = filled
+def test_a_filled_column_is_searched_as_numpy_does(spark: SparkSession, filled: Change) -> None:
+    path, price, done = filled.path, filled.price, filled.done
     assert held(spark, path) == expected()
-    before = spark.read.format("hudi").option("as.of.instant", added.instant).load(path)
+    before = spark.read.format("hudi").option("as.of.instant", filled.added.instant).load(path)
     assert [row[0] for row in before.select("new").distinct().collect()] == [None]
     query = [17.2, 4.0, 3.0]
     found = hv.search(spark, path, "new", query, k=6, metric="l2").collect()
     assert [row["_distance"] for row in found] == pytest.approx(nearest(query, 6))
     assert (price.to_fill, price.file_groups, price.filled, price.instants) == (ROWS - 1, 4, 0, ())
     assert (done.filled, done.changed, len(done.instants)) == (ROWS - 1, 0, price.estimated_commits)
-    assert price.estimated_commits == 2
+    assert price.estimated_commits == ROWS / filled.batch_rows
     assert price.vector_bytes == (ROWS - 1) * NEW * 4
     assert done.written_bytes > 0
 
 
-def test_the_price_of_copy_on_write_is_what_is_written(spark: SparkSession, filled: Any) -> None:
-    path, _, price, done = filled
+def test_the_price_of_copy_on_write_is_what_is_written(filled: Change) -> None:
+    path, price, done = filled.path, filled.price, filled.done
     if "COPY_ON_WRITE" in (Path(path) / ".hoodie/hoodie.properties").read_text():
         assert done.written_bytes == pytest.approx(price.estimated_bytes, rel=0.05)
     else:
         assert done.written_bytes < sum(file.stat().st_size for file in Path(path).rglob("*.parquet"))
 
 
-def test_what_is_filled_is_not_filled_again(spark: SparkSession, filled: Any) -> None:
-    path = filled[0]
+def test_what_is_filled_is_not_filled_again(spark: SparkSession, filled: Change) -> None:
+    path = filled.path
     before = sorted((Path(path) / ".hoodie/timeline").iterdir())
     assert hv.vectors.add_column(spark, path, "NEW", (NEW, "float")).instant is None
     again = hv.vectors.backfill(spark, path, "new", embed, source=["id", "text"], options=KEEPING)
@@ -132,10 +171,12 @@ def test_what_is_filled_is_not_filled_again(spark: SparkSession, filled: Any) ->
 def test_a_changed_row_keeps_its_values(spark: SparkSession, workspace: Path, tmp_path: Path, kind: str) -> None:
     """Another writer changes rows between the read of their source and the commit: only others get vectors."""
     path = str(tables.fresh_path(workspace, "model"))
-    rows = [(i, "older", [float(i)]) for i in range(9)]
-    frame = spark.createDataFrame(rows, "id INT, text STRING, old ARRAY<FLOAT>").coalesce(1)
-    hv.write(frame, path, record_key="id", table_type=kind, vectors={"old": 1}, options=KEEPING)
-    hv.vectors.add_column(spark, path, "new", 1, options=KEEPING)
+    rows = [(i, "older", [float(i)], None) for i in range(9)]
+    both = "id INT, text STRING, old ARRAY<FLOAT>, new ARRAY<FLOAT>"
+    hv.write(
+        spark.createDataFrame(rows, both).coalesce(1), path, record_key="id", table_type=kind,
+        vectors={"old": 1, "new": 1}, operation="bulk_insert", options=QUICK,
+    )  # fmt: skip
     has_read, has_written = tmp_path / "read", tmp_path / "written"
 
     def waiting(rows: pd.DataFrame) -> list[list[float]]:
@@ -146,20 +187,18 @@ def test_a_changed_row_keeps_its_values(spark: SparkSession, workspace: Path, tm
 
     def write() -> None:
         wait_for(has_read)
-        changed = spark.createDataFrame(
-            [(2, "newer", [7.0], None)], "id INT, text STRING, old ARRAY<FLOAT>, new ARRAY<FLOAT>"
-        )
-        hv.write(changed, path, record_key="id", vectors={"old": 1, "new": 1}, options=KEEPING)
+        changed = spark.createDataFrame([(2, "newer", [7.0], None)], both)
+        hv.write(changed, path, record_key="id", vectors={"old": 1, "new": 1}, options=QUICK)
         has_written.touch()
 
     with ThreadPoolExecutor(1) as other:
         writing = other.submit(write)
-        done = hv.vectors.backfill(spark, path, "new", waiting, source="id", options=KEEPING)
+        done = hv.vectors.backfill(spark, path, "new", waiting, source="id", options=QUICK)
         writing.result()
     assert (done.to_fill, done.filled, done.changed) == (9, 8, 1)
     known = spark.read.format("hudi").load(path).where("id = 2").select("text", "old", "new").collect()
     assert known == [("newer", [7.0], None)]
-    assert hv.vectors.backfill(spark, path, "new", waiting, source="id", options=KEEPING).filled == 1
+    assert hv.vectors.backfill(spark, path, "new", waiting, source="id", options=QUICK).filled == 1
     read = spark.read.format("hudi").load(path).select("id", "text", "new").collect()
     assert {row["id"]: tuple(row)[1:] for row in read} == {
         i: ("newer" if i == 2 else "older", [-float(i)]) for i in range(9)
@@ -174,8 +213,8 @@ def wait_for(file: Path) -> None:
         time.sleep(0.02)
 
 
-def test_two_columns_are_compared(spark: SparkSession, filled: Any) -> None:
-    path = filled[0]
+def test_two_columns_are_compared(spark: SparkSession, filled: Change) -> None:
+    path = filled.path
     stored = expected()
     old, new = [[10.3, 1.0], [30.2, 1.0]], [[10.31, 2.2, 3.1], [25.27, 5.4, 1.3]]
 
@@ -240,9 +279,10 @@ WRONG = [
 ]
 
 
-def test_wrong_input_gets_one_sentence(spark: SparkSession, workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = made(spark, workspace, "cow")
-    hv.vectors.add_column(spark, path, "new", NEW, options=KEEPING)
+def test_wrong_input_gets_one_sentence(
+    spark: SparkSession, change: Callable[[str], Change], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = change("cow").copy("added")
     for call, kind, part in WRONG:
         with pytest.raises(HudiVectorError) as caught:
             call(spark, path)  # type: ignore[no-untyped-call]
@@ -253,8 +293,11 @@ def test_wrong_input_gets_one_sentence(spark: SparkSession, workspace: Path, cap
     assert {row[4] for row in held(spark, path).values()} == {None}
 
 
-def test_a_search_without_a_column_uses_the_one_of_its_time(spark: SparkSession, filled: Any) -> None:
-    path, added, _, done = filled
+def test_a_search_without_a_column_uses_the_one_of_its_time(
+    spark: SparkSession, change: Callable[[str], Change]
+) -> None:
+    known = change("cow")
+    path, added, done = known.copy("filled"), known.added, known.done
     old, new = [12.0, 1.0], [17.2, 4.0, 3.0]
 
     def found(query: list[float], **how: Any) -> list[float]:
@@ -283,13 +326,24 @@ def test_a_search_without_a_column_uses_the_one_of_its_time(spark: SparkSession,
     assert back.instant is not None
 
 
-def test_without_spark_the_choice_is_seen_by_a_refresh(spark: SparkSession, workspace: Path) -> None:
-    path = made(spark, workspace, "cow")
+def test_a_table_is_loaded_again_only_when_it_has_changed(spark: SparkSession, change: Callable[[str], Change]) -> None:
+    known = change("cow")
+    path = known.copy("made")
+    work = opened_for_change(spark, path, None)
+    assert work.opened() is work.opened() is work.known
+    shutil.copytree(known.kept / "filled", path, dirs_exist_ok=True)
+    filled = work.opened()
+    assert filled is work.opened()
+    assert {row["new"] is None for row in filled.frame.where("id != 5").select("new").collect()} == {False}
+
+
+def test_without_spark_the_choice_is_seen_by_a_refresh(spark: SparkSession, change: Callable[[str], Change]) -> None:
+    known = change("cow")
+    path = known.copy("made")
     with hv.open(path) as opened:
         assert opened.column == "old"
-        hv.vectors.add_column(spark, path, "new", NEW, options=KEEPING)
-        hv.vectors.backfill(spark, path, "new", embed, source=["id", "text"], options=KEEPING)
-        opened.refresh()
+        shutil.copytree(known.kept / "filled", path, dirs_exist_ok=True)
+        assert opened.refresh()
         assert opened.column == "old"
         chosen = hv.vectors.use(spark, path, "new", options=KEEPING)
         assert opened.refresh()
@@ -306,7 +360,7 @@ def test_without_spark_the_choice_is_seen_by_a_refresh(spark: SparkSession, work
 def test_several_columns_of_which_none_was_chosen(spark: SparkSession, workspace: Path) -> None:
     path = str(tables.fresh_path(workspace, "model"))
     frame = spark.createDataFrame([(1, [1.0], [2.0])], "id INT, a ARRAY<FLOAT>, b ARRAY<FLOAT>")
-    hv.write(frame, path, record_key="id", vectors={"a": 1, "b": 1}, options=KEEPING)
+    hv.write(frame, path, record_key="id", vectors={"a": 1, "b": 1}, options=QUICK)
     for call in (lambda: hv.search(spark, path, query=[1.0]), lambda: hv.open(path)):
         with pytest.raises(
             InvalidArgumentError, match=r"has the VECTOR columns a, b, and none was chosen .*vectors\.use"
@@ -316,8 +370,8 @@ def test_several_columns_of_which_none_was_chosen(spark: SparkSession, workspace
         hv.vectors.use(spark, path, "id")
 
 
-def test_a_dropped_column_leaves_the_files(spark: SparkSession, filled: Any) -> None:
-    path = filled[0]
+def test_a_dropped_column_leaves_the_files(spark: SparkSession, filled: Change) -> None:
+    path = filled.path
     known = held(spark, path)
     before = {holder.path for holder in hv.vectors.find_vectors(spark, path, "old")}
     assert before == {str(file.relative_to(path)) for file in Path(path).rglob("*") if keeps(file, "old")}
@@ -325,12 +379,12 @@ def test_a_dropped_column_leaves_the_files(spark: SparkSession, filled: Any) -> 
     with pytest.raises(InvalidArgumentError, match=r"choose another one with hv\.vectors\.use"):
         hv.vectors.drop_column(spark, path, "old")
     hv.vectors.use(spark, path, "new", options=KEEPING)
-    asked = {"batch_rows": 20, "options": KEEPING}
+    asked, commits = {"batch_rows": filled.batch_rows, "options": KEEPING}, 1 + ROWS // filled.batch_rows
     price = hv.vectors.drop_column(spark, path, "old", **asked, dry_run=True)
     assert held(spark, path) == known
-    assert (price.to_clear, price.estimated_commits, {each.path for each in price.holders}) == (ROWS, 3, before)
+    assert (price.to_clear, price.estimated_commits, {each.path for each in price.holders}) == (ROWS, commits, before)
     done = hv.vectors.drop_column(spark, path, "old", **asked)
-    assert (done.cleared, len(done.instants), done.dropped) == (ROWS, 3, True)
+    assert (done.cleared, len(done.instants), done.dropped) == (ROWS, commits, True)
     frame = spark.read.format("hudi").load(path)
     assert "old" not in frame.columns
     rows = {row["id"]: (row["text"], row["part"], row["ts"], row["new"]) for row in frame.collect()}
@@ -340,7 +394,7 @@ def test_a_dropped_column_leaves_the_files(spark: SparkSession, filled: Any) -> 
     query = [17.2, 4.0, 3.0]
     found = hv.search(spark, path, query=query, k=6, metric="l2").collect()
     assert [row["_distance"] for row in found] == pytest.approx(nearest(query, 6))
-    was = hv.search(spark, path, "old", [12.0, 1.0], k=1, metric="l2", as_of=filled[3].instants[-1]).collect()
+    was = hv.search(spark, path, "old", [12.0, 1.0], k=1, metric="l2", as_of=filled.done.instants[-1]).collect()
     assert [row["_distance"] for row in was] == [0.0]
 
 
@@ -359,7 +413,7 @@ def fails(rows):
 
 def test_the_commands_change_the_model(
     spark: SparkSession,
-    workspace: Path,
+    change: Callable[[str], Change],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -367,11 +421,7 @@ def test_the_commands_change_the_model(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "own_model.py").write_text(MODEL)
-    path = str(tables.fresh_path(workspace, "model"))
-    frame = spark.createDataFrame(
-        [(i, i % 2, [float(i), 1.0]) for i in range(ROWS)], "id INT, part INT, old ARRAY<FLOAT>"
-    )
-    hv.write(frame.coalesce(1), path, record_key="id", vectors={"old": 2}, operation="bulk_insert", options=KEEPING)
+    path = change("cow").copy("made")
 
     def ran(*words: str, code: int = 0) -> tuple[list[dict[str, Any]], str]:
         capfd.readouterr()
@@ -417,12 +467,13 @@ def keeps(file: Path, column: str) -> bool:
     return ".log." in file.name and not file.name.endswith(".crc")
 
 
-def test_the_catalog_shows_the_columns(spark: SparkSession, workspace: Path, quick_sql: None) -> None:
-    path, name = made(spark, workspace, "cow"), tables.fresh_name("model")
+def test_the_catalog_shows_the_columns(spark: SparkSession, change: Callable[[str], Change], quick_sql: None) -> None:
+    path, name = change("cow").copy("filled"), tables.fresh_name("model")
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    hv.vectors.add_column(spark, name, "new", NEW, options=KEEPING)
-    assert spark.table(name).schema["new"].metadata["hudi_type"] == f"VECTOR({NEW})"
-    hv.vectors.backfill(spark, name, "new", embed, source=["id", "text"], options=KEEPING)
+    hv.vectors.add_column(spark, name, "later", 2, options=KEEPING)
+    assert spark.table(name).schema["later"].metadata["hudi_type"] == "VECTOR(2)"
+    price = hv.vectors.backfill(spark, name, "later", embed, source=["id", "text"], dry_run=True)
+    assert (price.table, price.to_fill) == (f"file://{path}", ROWS - 1)
     chosen = hv.vectors.use(spark, name, "new", options=KEEPING)
     hv.index.create(spark, name, "old", num_partitions=2)
     done = hv.vectors.drop_column(spark, name, "old", options=KEEPING)
@@ -434,5 +485,5 @@ def test_the_catalog_shows_the_columns(spark: SparkSession, workspace: Path, qui
     assert [row["_distance"] for row in found] == pytest.approx(nearest(query, 3))
     was = hv.search(spark, name, "old", [12.0, 1.0], k=1, metric="l2", as_of=chosen.instant).collect()
     assert [row["_distance"] for row in was] == [0.0]
-    spark.sql(f"INSERT INTO {name} SELECT 99 AS id, 'sql' AS text, 99 AS ts, NULL AS new, 1 AS part")
+    spark.sql(f"INSERT INTO {name} SELECT 99 AS id, 'sql' AS text, 99 AS ts, NULL AS new, NULL AS later, 1 AS part")
     assert spark.table(name).where("id = 99 AND new IS NULL").count() == 1

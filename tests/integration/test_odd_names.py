@@ -40,11 +40,10 @@ def path(spark, workspace):
 
 def views(spark, path, names):
     """The table's columns under these names: as they are stored, and computed, so that Spark has to read them."""
-    key, value, vector = map(quoted, names)
-    spark.read.format("hudi").load(path).createOrReplaceTempView("odd_rows")
-    shown = f"SELECT id AS {key}, c AS {value}, emb AS {vector} FROM odd_rows"
-    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW odd_stored AS {shown}")
-    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW odd_computed AS {shown} WHERE id + 0 >= 0")
+    stored = spark.read.format("hudi").load(path)
+    shown = [f"{column} AS {quoted(name)}" for column, name in zip(("id", "c", "emb"), names, strict=True)]
+    stored.selectExpr(*shown).createOrReplaceTempView("odd_stored")
+    stored.where("id + 0 >= 0").selectExpr(*shown).createOrReplaceTempView("odd_computed")
     return "odd_stored", "odd_computed"
 
 
@@ -114,17 +113,19 @@ def _of(spark, workspace):
 
 
 def test_blobs_of_a_dataframe(spark):
-    data = [(1, b"one"), (2, b"two"), (3, None)]
-    for name in ("a b", "a`b", "a.b", "é漢"):
-        rows = spark.createDataFrame(data, "id INT, bytes BINARY")
-        rows = rows.select("id", hv.to_blob(F.col("bytes")).alias(name))
-        assert [row[1] for row in hv.read_blobs(rows, name).orderBy("id").collect()] == [b"one", b"two", None]
-        named = hv.read_blobs(rows, name, as_={name: "b`y.tes"}).orderBy("id")
-        assert [row["b`y.tes"] for row in named.collect()] == [b"one", b"two", None]
-        inner = rows.select("id", F.struct(F.col(quoted(name)).alias("in `side`")).alias("doc"))
-        assert [row[1][0] for row in hv.read_blobs(inner, "doc.in `side`").orderBy("id").collect()] == [
-            b"one", b"two", None,
-        ]  # fmt: skip
+    names = ["a b", "a`b", "a.b", "é漢"]
+    rows = spark.createDataFrame([(1, b"one"), (2, b"two"), (3, None)], "id INT, bytes BINARY").coalesce(1)
+    rows = rows.select("id", *(hv.to_blob(F.col("bytes")).alias(name) for name in names))
+    named = {name: f"b`y.tes {name}" for name in names}
+    inner = rows.select("id", F.struct(F.col(quoted("a.b")).alias("in `side`")).alias("doc"))
+    for found, shown in (
+        (hv.read_blobs(rows, names), names),
+        (hv.read_blobs(rows, names, as_=named), list(named.values())),
+        (hv.read_blobs(inner, "doc.in `side`").select("id", "doc.*"), ["in `side`"]),
+    ):
+        read = sorted(found.collect(), key=lambda row: row["id"])
+        for name in shown:
+            assert [row[name] for row in read] == [b"one", b"two", None]
 
 
 @pytest.mark.parametrize("name", ["größe", "a b", "a`b", "a.b"])

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support import tables
 from support.killed import conf
+from support.quick import QUICK
 
 import hudi_vector as hv
 from hudi_vector.spark import resolve
@@ -32,6 +33,7 @@ def written(
     rows = [(i, 1, part, "d", None, [1.0, float(i)]) for i, part in enumerate(parts)]
     frame = spark.createDataFrame(rows, KIND)
     settings = {
+        **QUICK,
         "hoodie.table.name": name,
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.datasource.write.partitionpath.field": partition,
@@ -99,8 +101,9 @@ def test_a_column_that_a_commit_adds_is_there_at_once(spark: SparkSession, works
     path = written(spark, workspace, "grown_relation", "part")
     before = resolve.resolve_name(spark, path).schema.names
     more = spark.createDataFrame([(9, 2, "a", "d", None, [1.0, 2.0], "new")], KIND + ", note STRING")
-    settings = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.partitionpath.field": "part"}
-    more.write.format("hudi").options(**{**settings, "hoodie.table.name": "grown_relation"}).mode("append").save(path)
+    keys = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.partitionpath.field": "part"}
+    settings = {**QUICK, **keys, "hoodie.table.name": "grown_relation"}
+    more.write.format("hudi").options(**settings).mode("append").save(path)
     after = resolve.resolve_name(spark, path).schema.names
     assert [name for name in after if name not in before] == ["note"]
     assert after == loaded(spark, path)

@@ -37,8 +37,14 @@ def array(query):
 
 
 @pytest.fixture(scope="module")
-def expected(spark, t, query):
-    return [int(key) for _, key, _ in oracle.nearest(spark.table(t[0]), "emb", query, K)]
+def wanted(spark, t, query):
+    """The id and the distance of the nearest rows."""
+    return [(int(key), distance) for distance, key, _ in oracle.nearest(spark.table(t[0]), "emb", query, K)]
+
+
+@pytest.fixture(scope="module")
+def expected(wanted):
+    return [number for number, _ in wanted]
 
 
 def ids(frame):
@@ -106,28 +112,31 @@ BATCH = "hudi_vector_search_batch('{t}', 'emb', TABLE(SELECT {q} AS v), 'v', 4)"
         "SELECT id, {d} FROM {found} NATURAL JOIN (SELECT id FROM {t}) ORDER BY {d}",
         "WITH found AS (SELECT * FROM {found}) SELECT id, {d} FROM found ORDER BY {d}",
         "SELECT id, {d} FROM (SELECT * FROM {found}) ORDER BY {d}",
-        "SELECT s.id, s.{d} FROM (SELECT * FROM {found}) s WHERE s.{d} >= 0 ORDER BY s.{d}",
+        "SELECT s.id, {s} FROM (SELECT * FROM {found}) s WHERE s._distance + s._hudi_distance >= 0 ORDER BY {s}",
         "SELECT id, {d} FROM kept ORDER BY {d}",
         "SELECT id, {d} FROM made ORDER BY {d}",
-        "SELECT id, min({d}) AS {d} FROM (SELECT * FROM {found}) GROUP BY id ORDER BY 2",
+        "SELECT id, min(_distance) AS _distance, min(_hudi_distance) AS _hudi_distance FROM (SELECT * FROM {found}) "
+        "GROUP BY id ORDER BY 2, 3",
         "SELECT id, {d} FROM (SELECT * FROM {found} UNION SELECT * FROM {found}) ORDER BY {d}",
     ],
 )
-def test_both_names_of_the_distance_outlive_a_star(spark, t, query, array, clean_session, statement, found):
+def test_both_names_of_the_distance_outlive_a_star(spark, t, array, wanted, clean_session, statement, found):
     text = found.format(t=t[0], q=array)
     if "kept" in statement:
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT * FROM {text}")
     if "made" in statement:
         spark.sql(f"SELECT * FROM {text}").write.format("parquet").mode("overwrite").saveAsTable("made")
-    wanted = [(int(key), distance) for distance, key, _ in oracle.nearest(spark.table(t[0]), "emb", query, K)]
+    names = ("_distance", "_hudi_distance")
     try:
-        for name in ("_distance", "_hudi_distance"):
-            rows = spark.sql(statement.format(t=t[0], found=text, d=name)).collect()
-            assert [row[0] for row in rows] == [key for key, _ in wanted]
-            for row, (_, distance) in zip(rows, wanted, strict=True):
-                oracle.assert_close(row[1], distance)
+        rows = spark.sql(
+            statement.format(t=t[0], found=text, d=", ".join(names), s=", ".join(f"s.{name}" for name in names))
+        ).collect()
     finally:
         spark.sql("DROP TABLE IF EXISTS made")
+    assert [row[0] for row in rows] == [key for key, _ in wanted]
+    for row, (_, distance) in zip(rows, wanted, strict=True):
+        for name in names:
+            oracle.assert_close(row[name], distance)
 
 
 def test_a_frame_of_the_sql_function_keeps_both_names_in_a_join_by_name(spark, t, array):
@@ -151,7 +160,7 @@ def test_a_setting_chooses_the_columns_of_the_distance(spark, t, query, array, c
         spark.conf.set(options.DISTANCE_COLUMNS.key, chosen)
     for limit in ("1g", "0"):
         spark.conf.set(options.BATCH_COLLECT_MAX_BYTES.key, limit)
-        for found in (FOUND, BATCH):
+        for found in (FOUND, BATCH) if limit == "0" else (BATCH,):
             frame = spark.sql("SELECT * FROM " + found.format(t=t[0], q=array))
             assert {name for name in frame.columns if name.endswith("_distance")} == shown
             both = frame.select("_distance", "_hudi_distance").collect()

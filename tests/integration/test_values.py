@@ -50,7 +50,9 @@ def typed(request, spark, workspace):
     rows = casted.withColumn("emb", vector)
     frame = spark.createDataFrame(rows.rdd, StructType([*schema.fields, hv.vector_field("emb", 4)]))
     path = tables.fresh_path(workspace, "typed")
-    tables.write(frame, path, datasource__write__table__type=request.param)
+    # A bulk insert has no columns of bytes.
+    how = {"datasource__write__table__type": request.param, "datasource__write__operation": "insert"}
+    tables.write(frame, path, **how)
     if request.param == "MERGE_ON_READ":
         tables.write(frame.filter("id <> 2"), path)
     return str(path)

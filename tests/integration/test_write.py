@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
-from support.quick import QUICK
+from support.quick import QUICK, quick_statements
 
 from hudi_vector.errors import (
     DimensionMismatchError,
@@ -103,9 +103,10 @@ def kept(spark, tmp_path_factory) -> str:
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_a_table_is_made_appended_to_and_deleted_from(spark, path, table_type):
     layout = {"record_key": "id", "partition_by": "p", "ordering": "ts"}
-    first = writer.write(numbered(spark, range(4)), path, table_type=table_type, vectors={"emb": 3}, **layout)
+    written = writer.write if table_type == "cow" else write  # one of them with Hudi's own settings
+    first = written(numbered(spark, range(4)), path, table_type=table_type, vectors={"emb": 3}, **layout)
     # Neither the vectors nor the table type need be said again.
-    second = writer.write(numbered(spark, [3, 4], ts=2), path, **layout)
+    second = written(numbered(spark, [3, 4], ts=2), path, **layout)
 
     assert content(spark, path) == [
         (0, "a", 1, [0.0, 1.5, -1.0]),
@@ -135,7 +136,7 @@ def test_a_table_is_made_appended_to_and_deleted_from(spark, path, table_type):
         assert "RLE_DICTIONARY" not in column.encodings
 
     # A delete needs the key and the partition, and no ordering: it then counts as newer.
-    third = writer.write(numbered(spark, [1, 4]).select("id", "p"), path, operation="delete", record_key="id")
+    third = written(numbered(spark, [1, 4]).select("id", "p"), path, operation="delete", record_key="id")
     assert (third.inserted, third.updated, third.deleted) == (0, 0, 2)
     assert content(spark, path, "id") == [(0,), (2,), (3,)]
     assert spark.read.format("hudi").load(path).schema["emb"] == field
@@ -483,11 +484,12 @@ def test_a_catalog_table_is_made_that_sql_can_write(spark, database):
     assert (shown["primaryKey"], shown["type"], shown["orderingFields"]) == ("id", "mor", "ts")
     assert not any("dup.policy" in key or "_hudi_vector" in key for key in shown)
 
-    spark.sql(f"INSERT INTO {name} (id, ts, emb, p) VALUES (7, 1, array(7f, 7f, 7f), 'b')")
-    spark.sql(
-        f"MERGE INTO {name} t USING (SELECT 1L id, 9L ts, array(9f, 9f, 9f) emb, 'b' p) s "
-        "ON t.id = s.id AND t.p = s.p WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    )
+    with quick_statements(spark):
+        spark.sql(f"INSERT INTO {name} (id, ts, emb, p) VALUES (7, 1, array(7f, 7f, 7f), 'b')")
+        spark.sql(
+            f"MERGE INTO {name} t USING (SELECT 1L id, 9L ts, array(9f, 9f, 9f) emb, 'b' p) s "
+            "ON t.id = s.id AND t.p = s.p WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
     second = write(numbered(spark, [2, 3], ts=5), name, **layout)
     assert (second.inserted, second.updated) == (1, 1)
     assert second.path == first.path

@@ -112,7 +112,7 @@ def metadata_on(table: Table) -> None:
 def log_only(table: Table) -> None:
     """An index that covers log files lets Hudi insert into them: file groups without a base file."""
     table.configure(MOR, index__type="INMEMORY", **BY_CATEGORY)
-    table.write(table.rows(range(30)))
+    table.write(table.rows(range(30)), "upsert")
     table.stage("inserted")
     table.write(table.rows(range(20, 40), seed=1, ts=20))
     table.write(table.rows(range(22, 25), seed=2, ts=5))
@@ -443,7 +443,7 @@ _RETENTION = {
 @history(stage("late", "parquet"))
 def archived_cow(table: Table) -> None:
     table.configure(**_RETENTION, **BY_CATEGORY)
-    for number in range(8):
+    for number in range(6):
         table.write(table.rows(range(number, 12 + number), seed=number, ts=10 + number))
     table.stage("late")
 
@@ -452,6 +452,6 @@ def archived_cow(table: Table) -> None:
 def archived_mor(table: Table) -> None:
     table.configure(MOR, **_RETENTION, **BY_CATEGORY)
     inline = {"compact__inline": "true", "compact__inline__max__delta__commits": "3"}
-    for number in range(8):
+    for number in range(6):
         table.write(table.rows(range(number, 12 + number), seed=number, ts=10 + number), **inline)
     table.stage("late")

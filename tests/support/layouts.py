@@ -101,9 +101,16 @@ class Table:
         }
         return self
 
-    def write(self, rows: DataFrame, operation: str = "upsert", **more: Any) -> None:
-        """One commit."""
-        settings = {**self._settings, "hoodie.datasource.write.operation": operation, **_keys(more)}
+    def write(self, rows: DataFrame, operation: str | None = None, **more: Any) -> None:
+        """One commit: an upsert, or into a new table a bulk insert, a third of the work."""
+        begins = operation is None and not (self.path / ".hoodie").exists()
+        if begins:
+            rows = rows.coalesce(1)  # one file in each partition, with the rows in their order
+        settings = {
+            **self._settings,
+            "hoodie.datasource.write.operation": operation or ("bulk_insert" if begins else "upsert"),
+            **_keys(more),
+        }
         rows.write.format("hudi").options(**settings).mode("append").save(str(self.path))
 
     def delete(self, ids: Iterable[int], ts: int = 1000) -> None:

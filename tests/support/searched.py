@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,16 +25,31 @@ class Expected:
         found = frame.selectExpr("*", f"coalesce({condition}, false) AS `__matches`").collect()
         self._rows = [row for row in found if is_vector(row[column], dimension)]
 
-    def nearest(self, query: np.ndarray, k: int, metric: str, filtered: bool) -> Ranking:
-        """The distance and the other columns of the k nearest rows, in the documented order."""
+    def nearest(
+        self, query: np.ndarray, k: int, metric: str, filtered: bool, columns: Sequence[str] | None = None
+    ) -> Ranking:
+        """The distance and the other columns, or these, of the k nearest rows, in the documented order."""
         rows = [row for row in self._rows if row["__matches"] or not filtered]
         if not rows:
             return Ranking([], [], k)
-        vectors = np.array([row[self._column] for row in rows], np.float64)
+        vectors = self._vectors(rows)
         far, square = distances(vectors, query, metric).tolist(), squares(vectors, query, metric)
-        order = sorted(range(len(rows)), key=lambda i: (far[i], self._tie(rows[i])))
-        found = [(far[i], *(rows[i][name] for name in self._columns)) for i in order]
+        names, order = self._columns if columns is None else columns, self._order(rows, far)
+        found = [(far[i], *(rows[i][name] for name in names)) for i in order]
         return Ranking(found, [square[i] for i in order], k)
+
+    def ordered(self, query: np.ndarray, metric: str) -> list[Row]:
+        """All rows that have a vector, in the documented order."""
+        if not self._rows:
+            return []
+        far = distances(self._vectors(self._rows), query, metric).tolist()
+        return [self._rows[i] for i in self._order(self._rows, far)]
+
+    def _vectors(self, rows: Sequence[Row]) -> np.ndarray:
+        return np.array([row[self._column] for row in rows], np.float64)
+
+    def _order(self, rows: Sequence[Row], far: Sequence[float]) -> list[int]:
+        return sorted(range(len(rows)), key=lambda i: (far[i], self._tie(rows[i])))
 
     def _tie(self, row: Row) -> list[bytes]:
         return [(row[name] or "").encode() for name in _TIES if name in self._columns]
@@ -52,9 +68,9 @@ def search(spark: SparkSession, path: str, column: str, query: np.ndarray, k: in
     return found.select(*(name for name in names if name not in own), *rest, *own, "_distance").collect()
 
 
-def assert_found(got: list[Row], expected: Ranking) -> None:
-    """The rows are the expected ones: as many, as far, and equal in every column."""
-    assert_ranked([row["_distance"] for row in got], [tuple(row)[:-1] for row in got], expected)
+def assert_found(got: Sequence[tuple[Any, ...]], expected: Ranking) -> None:
+    """The rows, whose last column is their distance, are the expected ones: as many, as far, equal in every column."""
+    assert_ranked([row[-1] for row in got], [tuple(row)[:-1] for row in got], expected)
 
 
 def is_vector(value: Any, dimension: int) -> bool:

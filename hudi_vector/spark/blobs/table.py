@@ -33,13 +33,18 @@ _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class BlobTable:
-    """The newest snapshot of a table; `columns` are the dotted paths of its BLOB columns."""
+    """The newest snapshot of a table; `columns` are the dotted paths of its BLOB columns.
+
+    `state` identifies the completed actions that were listed before Spark loaded `frame`: while they are still those of
+    the table, so is `frame`.
+    """
 
     source: Source
     frame: DataFrame
     area: BlobArea
     columns: tuple[str, ...]
     config: TableConfig
+    state: str = ""
 
     @property
     def label(self) -> str:
@@ -59,14 +64,18 @@ class BlobTable:
         does more than name it.
         """
         source, native = _opened(spark, name)
+        state = native.first_timeline().identity
         # The catalog's relation may be older than the table, and a view may hide columns.
         frame = _newest(spark, source)
-        return cls(source, frame, BlobArea.of(source.uri), _blob_columns(frame), native.config)
+        return cls(source, frame, BlobArea.of(source.uri), _blob_columns(frame), native.config, state)
 
-    def again(self) -> BlobTable:
-        """Return the table as it is now, without looking for it or reading its properties again."""
+    def now(self) -> BlobTable:
+        """Return the table as it is now, without looking for it; load it again only if actions have completed since."""
+        state = NativeTable(self.source).first_timeline().identity
+        if state == self.state:
+            return self
         frame = _newest(self.frame.sparkSession, self.source)
-        return replace(self, frame=frame, columns=_blob_columns(frame))
+        return replace(self, frame=frame, columns=_blob_columns(frame), state=state)
 
     def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
         """Return the BLOB columns that a user named, in any case, or all for None.

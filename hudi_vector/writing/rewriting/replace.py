@@ -66,8 +66,7 @@ def replace_in_order(
     """
     for _ in range(_ATTEMPTS):
         with in_one_sentence(f"putting the rows of '{work.table}' in order failed"):
-            table = work.opened()
-            seen = committed_now(table)
+            seen = committed_now(work.known)
             table = work.opened()
             slices = NativeTable(table.source).snapshot().file_slices
             if not slices:

@@ -8,7 +8,7 @@ row if the table has an ordering field and the newer row has the greater value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -82,10 +82,12 @@ class Rewriting:
     known: BlobTable
     options: Mapping[str, str]
     alone: bool = False
+    _newest: list[BlobTable] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def opened(self) -> BlobTable:
-        """Return the table in its present state."""
-        return self.known.again()
+        """Return the table in its present state; Spark loads and lists it again only if that has changed."""
+        self._newest[:] = [(self._newest or [self.known])[0].now()]
+        return self._newest[0]
 
     def settings(self) -> dict[str, str]:
         """Return the settings of a commit; the caller's options override all others.
