@@ -96,6 +96,7 @@ def test_the_search_equals_the_oracle(spark, path, case, expected):
                 searched.assert_found(got, expected.nearest(QUERY, k, metric, filtered, ("id", "price")))
 
 
+@pytest.mark.parametrize("case", layouts.CASES, ids=str, indirect=True, scope="module")  # in every run, all of them
 def test_the_best_of_each_group_are_those_of_the_oracle(spark, path, case, frame, expected):
     column = next((name for name in ("category", "name", "id") if name in frame.columns), None)
     if column is None:
