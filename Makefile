@@ -47,7 +47,7 @@ demo: setup-demo ## Search a real table of handwritten digits, and draw the neig
 	$(BIN)/python docs/demo.py --output demo-output
 
 test: $(VENV)/spark.jsa ## Run all tests, on two cores: two processes take files with a SparkSession first, a third only those without
-	$(PYTEST) tests/integration tests/programs tests/conformance tests/docs tests/properties tests/unit
+	$(PYTEST) tests/integration tests/conformance tests/docs tests/properties tests/programs tests/unit
 
 test-quick: $(VENV)/.ready ## Run the unit tests of what changed since SINCE=main, on main since the last commit, the nearest first; none begins after 40 seconds
 	@end=$$(($$(date +%s) + 40)); tests=$$($(BIN)/python tests/support/affected.py $(SINCE)) || exit 1; \

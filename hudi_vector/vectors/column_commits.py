@@ -56,7 +56,7 @@ class ColumnCommits:
         from hudi_vector.writing.rewriting.rewrite import committed_now
 
         seen = committed_now(self.work.known)
-        values = values_of(self.work.opened()).persist(StorageLevel.DISK_ONLY)
+        values = values_of(self.work.now()).persist(StorageLevel.DISK_ONLY)
         try:
             asked = values.count()
             if asked:
@@ -79,7 +79,7 @@ class ColumnCommits:
         from hudi_vector.writing.rewriting.rewrite import commit_rows, is_conflict, still_there
 
         for _ in range(_ATTEMPTS):
-            table = self.work.opened()
+            table = self.work.now()
             targets = still_there(table, values)
             if targets is None:
                 self.changed += asked

@@ -256,7 +256,7 @@ class _Run:
 
         work, column = self.commits.work, self.commits.column
         with in_one_sentence(f"dropping '{column}' of '{work.table}' failed"):
-            table = work.opened()
+            table = work.now()
             if not table.frame.where(F.col(quoted(column)).isNotNull()).isEmpty():
                 return None
             names = [F.col(quoted(name)) for name in data_columns(table.frame) if name != column]

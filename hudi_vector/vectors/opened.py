@@ -72,7 +72,7 @@ def renew_in_catalog(work: Rewriting) -> None:
         return
     known = catalog.getTableMetadata(identifier)
     partitions = {known.partitionColumnNames().apply(number) for number in range(known.partitionColumnNames().size())}
-    schema = json.loads(work.opened().frame.schema.json())
+    schema = json.loads(work.now().frame.schema.json())
     schema["fields"] = [field for field in schema["fields"] if field["name"] not in partitions]
     for field in schema["fields"]:
         field["metadata"].pop("__metadata_col", None)  # Spark's mark of a relation's columns, not of a table's

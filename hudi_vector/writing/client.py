@@ -12,9 +12,9 @@ from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.table.config import properties_of
 from hudi_vector.writing.files import Files
 
-__all__ = ["hudi_client", "metadata_setting"]
+__all__ = ["METADATA", "hudi_client", "metadata_setting"]
 
-_METADATA = "hoodie.metadata.enable"
+METADATA = "hoodie.metadata.enable"
 
 
 @contextmanager
@@ -39,9 +39,9 @@ def metadata_setting(spark: SparkSession, path: str) -> dict[str, str]:
 
     `path` is the base path as Hadoop spells it.
     """
-    if spark.conf.get(_METADATA, None) is not None:
+    if spark.conf.get(METADATA, None) is not None:
         return {}
     # A client with this setting on builds a missing metadata table; with the setting off it removes an existing one.
     uri = f"{path}/.hoodie/hoodie.properties"
     properties = properties_of(Files(spark).read(uri) or b"", uri)
-    return {_METADATA: str(bool(properties.get("hoodie.table.metadata.partitions"))).lower()}
+    return {METADATA: str(bool(properties.get("hoodie.table.metadata.partitions"))).lower()}

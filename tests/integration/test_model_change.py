@@ -330,10 +330,10 @@ def test_a_table_is_loaded_again_only_when_it_has_changed(spark: SparkSession, c
     known = change("cow")
     path = known.copy("made")
     work = opened_for_change(spark, path, None)
-    assert work.opened() is work.opened() is work.known
+    assert work.now() is work.now() is work.known
     shutil.copytree(known.kept / "filled", path, dirs_exist_ok=True)
-    filled = work.opened()
-    assert filled is work.opened()
+    filled = work.now()
+    assert filled is work.now()
     assert {row["new"] is None for row in filled.frame.where("id != 5").select("new").collect()} == {False}
 
 

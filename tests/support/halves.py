@@ -13,7 +13,7 @@ from pathlib import Path
 __all__ = ["BLOBS", "FOLDERS", "VECTORS", "all_files", "files_of", "half_of"]
 
 TESTS = Path(__file__).resolve().parents[1]
-FOLDERS = ("integration", "programs", "conformance", "docs", "properties", "unit")
+FOLDERS = ("integration", "conformance", "docs", "properties", "programs", "unit")
 """In the order in which they run."""
 
 VECTORS = (

@@ -1,7 +1,7 @@
-"""Which process of a run takes which file of tests: the first two all of them, further ones only tests without Spark.
+"""Which process of a run takes which file of tests: the first two all of them, further ones only tests without a session.
 
-A SparkSession takes a process half a minute and three gigabytes, and two keep two cores nine tenths busy. Tests without
-Spark, many of which wait for a store that answers late, fill the rest.
+A SparkSession takes a process half a minute and three gigabytes, and two keep two cores four fifths busy. A further
+process begins with programs that have a Spark of their own, most of which wait, and goes on with tests without Spark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 _WITH_SESSIONS = ("gw0", "gw1")
-_WITHOUT_SPARK = "tests/unit/"
+_WITHOUT_SESSION = ("tests/programs/", "tests/unit/")
 
 
 class SharingOut(LoadFileScheduling):
@@ -18,7 +18,8 @@ class SharingOut(LoadFileScheduling):
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if node.gateway.id not in _WITH_SESSIONS:
-            file = next((file for file in self.workqueue if file.startswith(_WITHOUT_SPARK)), None)
+            found = (file for folder in _WITHOUT_SESSION for file in self.workqueue if file.startswith(folder))
+            file = next(found, None)
             if file is None:
                 node.shutdown()
                 return

@@ -29,10 +29,11 @@ def test_it(number):
 """
 
 
-@pytest.mark.parametrize("without_spark", [0, 6])
-def test_a_third_process_takes_only_tests_without_spark(tmp_path: Path, without_spark: int) -> None:
+@pytest.mark.parametrize("others", [0, 6])
+def test_a_third_process_takes_programs_first_and_only_tests_without_a_session(tmp_path: Path, others: int) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    for folder, count in (("integration", 6), ("unit", without_spark)):
+    folders = {"integration": 6, "unit": others, "programs": others // 6}
+    for folder, count in folders.items():
         (tmp_path / "tests" / folder).mkdir(parents=True)
         for number in range(count):
             (tmp_path / "tests" / folder / f"test_{folder}_{number}.py").write_text(TEST)
@@ -42,9 +43,10 @@ def test_a_third_process_takes_only_tests_without_spark(tmp_path: Path, without_
     # Each of four processes would load the plugins of all that is installed.
     environment |= {"PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     subprocess.run(
-        [*command, "tests/integration", "tests/unit"], cwd=tmp_path, env=environment, check=True, timeout=300
+        [*command, *(f"tests/{folder}" for folder in folders)], cwd=tmp_path, env=environment, check=True, timeout=300
     )
     ran = {file.name: file.read_text() for file in tmp_path.rglob("*.ran")}
-    assert len(ran) == 3 * (6 + without_spark)
+    assert len(ran) == 3 * sum(folders.values())
     assert {worker for name, worker in ran.items() if "integration" in name} == {"gw0", "gw1"}
-    assert ("gw2" in ran.values()) == bool(without_spark)
+    assert {worker for name, worker in ran.items() if "programs" in name} == ({"gw2"} if others else set())
+    assert ("gw2" in ran.values()) == bool(others)

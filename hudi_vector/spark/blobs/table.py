@@ -74,8 +74,12 @@ class BlobTable:
         state = NativeTable(self.source).first_timeline().identity
         if state == self.state:
             return self
+        return replace(self.again(), state=state)
+
+    def again(self) -> BlobTable:
+        """Return the table as it is now, which Spark loads whether it has changed or not."""
         frame = _newest(self.frame.sparkSession, self.source)
-        return replace(self, frame=frame, columns=_blob_columns(frame), state=state)
+        return replace(self, frame=frame, columns=_blob_columns(frame), state="")
 
     def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
         """Return the BLOB columns that a user named, in any case, or all for None.

@@ -87,7 +87,7 @@ def store_by_size(
         committed: Called with the instant, before rows that other writers wrote meanwhile are restored.
     """
     seen = committed_now(work.known)
-    table = work.opened()
+    table = work.now()
     out, into = _flags(table, settings)
     number = {"out": _count(out), "into": _count(into)}
     marked = table.frame.select(*key_columns(table), *(count.alias(name) for name, count in number.items()))

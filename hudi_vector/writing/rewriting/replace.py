@@ -67,7 +67,7 @@ def replace_in_order(
     for _ in range(_ATTEMPTS):
         with in_one_sentence(f"putting the rows of '{work.table}' in order failed"):
             seen = committed_now(work.known)
-            table = work.opened()
+            table = work.now()
             slices = NativeTable(table.source).snapshot().file_slices
             if not slices:
                 return None

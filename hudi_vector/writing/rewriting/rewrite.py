@@ -20,7 +20,7 @@ from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant
 from hudi_vector.writing.blobs.staged_files import stage_list
-from hudi_vector.writing.client import metadata_setting
+from hudi_vector.writing.client import METADATA, metadata_setting
 from hudi_vector.writing.commits import Commit, new_token
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
@@ -85,7 +85,14 @@ class Rewriting:
     _newest: list[BlobTable] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def opened(self) -> BlobTable:
-        """Return the table in its present state; Spark loads and lists it again only if that has changed."""
+        """Return the table in its present state, which Spark loads again."""
+        return self.known.again()
+
+    def now(self) -> BlobTable:
+        """Return the table in its present state; Spark loads and lists it again only if that has changed.
+
+        To look is a listing more: where each round of requests counts, `opened` is asked.
+        """
         self._newest[:] = [(self._newest or [self.known])[0].now()]
         return self._newest[0]
 
@@ -96,7 +103,8 @@ class Rewriting:
         that has it off removes.
         """
         ours = {} if self.alone or is_concurrent(self.options) else _OURS
-        return {**metadata_setting(self.spark, self.known.source.hadoop_path), **ours, **_QUIET, **self.options}
+        kept = {} if METADATA in self.options else metadata_setting(self.spark, self.known.source.hadoop_path)
+        return {**kept, **ours, **_QUIET, **self.options}
 
 
 def is_concurrent(options: Mapping[str, str]) -> bool:
