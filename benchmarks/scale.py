@@ -242,7 +242,7 @@ def exactly(run: Run, who: Contestant, effort: dict[str, Any]) -> str:
 
 
 def least_effort(run: Run, who: Contestant) -> dict[str, Any]:
-    """The effort of the quickest searches whose recall is enough; the most if none is."""
+    """The least effort whose recall is enough and whose searches are as quick as any, to a tenth; the most if none is."""
     reached: list[tuple[float, dict[str, Any]]] = []
     with process_of(who) as (process, _):
         for probes, refine in _RISING:
@@ -257,7 +257,8 @@ def least_effort(run: Run, who: Contestant) -> dict[str, Any]:
                 reached.append((float(np.median(done["times"])), effort))
             if len(reached) == 3:
                 break
-    return min(reached, key=lambda one: one[0])[1] if reached else effort
+    quickest = min((seconds for seconds, _ in reached), default=0.0)
+    return next((least for seconds, least in reached if seconds <= 1.1 * quickest), effort)
 
 
 def by_index(run: Run, who: Contestant, effort: dict[str, Any]) -> str:
