@@ -12,9 +12,9 @@ from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.table.config import properties_of
 from hudi_vector.writing.files import Files
 
-__all__ = ["METADATA", "hudi_client", "metadata_setting"]
+__all__ = ["hudi_client", "metadata_setting"]
 
-METADATA = "hoodie.metadata.enable"
+_METADATA = "hoodie.metadata.enable"
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def hudi_client(spark: SparkSession, path: str, options: Mapping[str, str]) -> I
     `path` is the base path as Hadoop spells it. `options` are Hudi settings that override the session's.
     """
     java = handles_of(spark)
-    settings = {"hoodie.embed.timeline.server": "false", **metadata_setting(spark, path), **options}
+    settings = {"hoodie.embed.timeline.server": "false", **metadata_setting(spark, path, options), **options}
     client = java.module("org.apache.hudi.HoodieCLIUtils").createHoodieWriteClient(
         spark._jsparkSession, path, java.scala_map(settings), java.none
     )
@@ -34,14 +34,14 @@ def hudi_client(spark: SparkSession, path: str, options: Mapping[str, str]) -> I
         client.close()
 
 
-def metadata_setting(spark: SparkSession, path: str) -> dict[str, str]:
-    """Return the setting that leaves a table with or without a metadata table, as it is; empty if the session has it.
+def metadata_setting(spark: SparkSession, path: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting that leaves a table with or without a metadata table, as it is.
 
-    `path` is the base path as Hadoop spells it.
+    It is empty if the session or `options` have it. `path` is the base path as Hadoop spells it.
     """
-    if spark.conf.get(METADATA, None) is not None:
+    if _METADATA in options or spark.conf.get(_METADATA, None) is not None:
         return {}
     # A client with this setting on builds a missing metadata table; with the setting off it removes an existing one.
     uri = f"{path}/.hoodie/hoodie.properties"
     properties = properties_of(Files(spark).read(uri) or b"", uri)
-    return {METADATA: str(bool(properties.get("hoodie.table.metadata.partitions"))).lower()}
+    return {_METADATA: str(bool(properties.get("hoodie.table.metadata.partitions"))).lower()}

@@ -22,6 +22,7 @@ _FEWEST_CANDIDATES, _MOST_CANDIDATES = 10, 5000
 _ERRORS = 1.645
 """Standard errors in a margin: the recall of all queries exceeds a measured one less its margin in 19 of 20 cases."""
 _LEAST_ASKED, _CLEARLY_MORE = 0.8, 0.01
+"""The recall from which numbers of lists between powers of two are measured, and the gain that makes them worth it."""
 _CANDIDATE_COST = 2000
 """Cost of reading a candidate's vector from its file, in scored codes: about 0.1 ms compared with 50 ns."""
 

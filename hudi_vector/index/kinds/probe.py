@@ -27,8 +27,9 @@ _FIRST_LISTS = 4
 _CHUNK_ROWS = 1 << 14
 _READ_BYTES = 4 << 20
 _FEW_QUERIES = 3
-_LISTS_A_PROBE = 12
 """The most queries for which looking up products of bits takes less time than decoding them once."""
+_LISTS_A_PROBE = 12
+"""From so many lists for each one probed, to look for the least some times takes less time than a partition."""
 
 _Score = Callable[[Ints, Ints, int], tuple[Ints, Ints, Floats32]]
 """Returns the best codes of lists for queries: their queries, entries, and numbers with the order of ranks."""

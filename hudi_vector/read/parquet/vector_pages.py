@@ -146,12 +146,7 @@ class VectorPages:
         begin = places.end[page] - (self._row_after(page) - rows) * width
         if (begin < places.begin[page]).any():
             raise ValueError("a page is shorter than its rows")
-        values = np.empty((len(rows), width), np.uint8)
-        if self._is_mapped(begin):
-            values = self._mapped(self._file.content(), begin)
-            read = values.nbytes
-        else:
-            read = self._copy(begin, np.full(len(rows), width), np.arange(len(rows)) * width, values)
+        values, read = self._whole(begin)
         return ChosenRows(values, np.ones(len(rows), np.bool_), read)
 
     def _one_by_one(self, rows: Ints) -> bytes | None:
@@ -205,12 +200,21 @@ class VectorPages:
             sizes = np.array([found.size for found in blocks])
             begin = sizes[block] - (self._row_after(page[here]) - rows[here]) * width
             which, inside, place, size = ranges_of(blocks, block, begin, width)
-            if self._is_mapped(place) and len(place) == len(rows) and (size == width).all():
-                values = self._mapped(self._file.content(), place)
-                read += values.nbytes
+            if len(place) == len(rows) and (size == width).all():
+                values, copied = self._whole(place)
             else:
-                read += self._copy(place, size, here[which] * width + inside, values)
+                copied = self._copy(place, size, here[which] * width + inside, values)
+            read += copied
         return ChosenRows(values if valid.all() else values[valid], valid, read)
+
+    def _whole(self, begin: Ints) -> tuple[Bytes, int]:
+        """Return the vectors that begin at places of the file, shape (n, width), and the number of bytes read."""
+        width = self._paged.width
+        if self._is_mapped(begin):
+            mapped = self._mapped(self._file.content(), begin)
+            return mapped, mapped.nbytes
+        values = np.empty((len(begin), width), np.uint8)
+        return values, self._copy(begin, np.full(len(begin), width), np.arange(len(begin)) * width, values)
 
     def _copy(self, begin: Ints, size: Ints, target: Ints, values: Bytes) -> int:
         """Copy ranges of the file to byte offsets `target` of `values`; return the number of bytes read."""

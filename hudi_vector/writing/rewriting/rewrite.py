@@ -20,7 +20,7 @@ from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant
 from hudi_vector.writing.blobs.staged_files import stage_list
-from hudi_vector.writing.client import METADATA, metadata_setting
+from hudi_vector.writing.client import metadata_setting
 from hudi_vector.writing.commits import Commit, new_token
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
@@ -103,7 +103,7 @@ class Rewriting:
         that has it off removes.
         """
         ours = {} if self.alone or is_concurrent(self.options) else _OURS
-        kept = {} if METADATA in self.options else metadata_setting(self.spark, self.known.source.hadoop_path)
+        kept = metadata_setting(self.spark, self.known.source.hadoop_path, self.options)
         return {**kept, **ours, **_QUIET, **self.options}
 
 
