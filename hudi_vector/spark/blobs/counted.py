@@ -18,6 +18,7 @@ from hudi_vector.blobs.counts.tally import SUMMARY, TALLY, count_rows, summarise
 from hudi_vector.blobs.files import BlobFiles
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
+from hudi_vector.spark.catalyst.local_rows import arrow_frame
 from hudi_vector.spark.catalyst.worker_errors import in_few_words
 from hudi_vector.storage import FileInfo, StorageOptions
 
@@ -39,8 +40,7 @@ def inventory_of(found: BlobTable, listed: Iterable[FileInfo]) -> DataFrame:
 
 def _files(table: BlobTable, listed: Iterable[FileInfo]) -> DataFrame:
     """Return the tally of the listed files of the blob area."""
-    rows = [tuple(row.values()) for row in tally_of_files(listed).to_pylist()]
-    return table.frame.sparkSession.createDataFrame(rows, _spark_schema(TALLY))
+    return arrow_frame(table.frame.sparkSession, tally_of_files(listed), _spark_schema(TALLY))
 
 
 @dataclass(frozen=True)

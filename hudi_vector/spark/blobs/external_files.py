@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from pyspark.sql.types import StringType, StructField, StructType
 
 from hudi_vector.blobs.uploads.external_files import uploads_with_pins
 from hudi_vector.blobs.uploads.manifest import UPLOADS
 from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.catalyst.local_rows import arrow_frame
 
 __all__ = ["NO_PIN", "pinned_files", "with_pin"]
 
+_INSTANTS = StructType([StructField("file", StringType()), StructField("instant", StringType())])
 _SCHEMA = "path STRING, size BIGINT, mtime_ns BIGINT"
 NO_PIN = "STRUCT<size: BIGINT, mtime_ns: BIGINT>"
 _PATH, _PINS = "__hudi_vector_pinned_path", "__hudi_vector_pins"
@@ -28,7 +32,8 @@ def pinned_files(spark: SparkSession, table: BlobTable) -> DataFrame | None:
     root = f"{table.source.hadoop_path}/{UPLOADS}"
     files = [f"{root}/{upload.write_id}/{pin.name}" for upload in uploads for pin in upload.pins]
     read = spark.read.schema(_SCHEMA).parquet(*files).withColumn("file", F.col("_metadata.file_name"))
-    named = F.broadcast(spark.createDataFrame(list(instants.items()), "file STRING, instant STRING"))
+    known = pa.table({"file": list(instants), "instant": list(instants.values())})
+    named = F.broadcast(arrow_frame(spark, known, _INSTANTS))
     pin = F.struct("instant", "size", "mtime_ns")
     return read.join(named, "file").groupBy(F.col("path").alias(_PATH)).agg(F.collect_list(pin).alias(_PINS))
 

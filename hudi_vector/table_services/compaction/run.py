@@ -315,11 +315,12 @@ class Compaction:
 
     def _known(self, plan: CompactionPlan, stored: Sequence[DataFrame]) -> DataFrame | None:
         """Return the blobs that earlier groups stored, with digests; None if there is one group."""
+        from hudi_vector.spark.catalyst.local_rows import no_rows
         from hudi_vector.writing.rewriting.equal_blobs import STORED
 
         if len(plan.groups) == 1:
             return None
-        return reduce(lambda one, other: one.unionByName(other), stored, self.spark.createDataFrame([], STORED))
+        return reduce(lambda one, other: one.unionByName(other), stored, no_rows(self.spark, STORED))
 
     def _end(self, run: CompactionRun) -> None:
         """Note that a run has ended, then remove its staged rows: until the note, the next run may need them."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from hudi_vector.blobs.copies.copying import Copier, digests
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
@@ -21,7 +22,15 @@ from hudi_vector.writing.rewriting.repack import MOVES, RANGE, REFERENCE, ROW, C
 
 __all__ = ["STORED", "copy_equal_once"]
 
-STORED = "column STRING, count BIGINT, digest BINARY, new_path STRING, new_begin BIGINT"
+STORED = StructType(
+    [
+        StructField("column", StringType()),
+        StructField("count", LongType()),
+        StructField("digest", BinaryType()),
+        StructField("new_path", StringType()),
+        StructField("new_begin", LongType()),
+    ]
+)
 """The bytes that a run has stored: column, length, SHA-256, and their place."""
 
 _CONTENT = ["column", "count", "digest"]
@@ -52,8 +61,9 @@ def copy_equal_once(
     first = F.min(F.struct("column", *ROW)).alias("first")
     ranges = kept.groupBy(*RANGE).agg(first).select("first.*", *RANGE)
     hashed = _hashed(ranges, copier, every=known is not None)
-    stored = known if known is not None else kept.sparkSession.createDataFrame([], STORED)
-    with_original = _with_original(hashed.join(stored, _CONTENT, "left"))
+    nowhere = {name: F.lit(None).cast(STORED[name].dataType) for name in _PLACES}
+    stored = hashed.withColumns(nowhere) if known is None else hashed.join(known, _CONTENT, "left")
+    with_original = _with_original(stored)
     alike = stage_list(with_original, f"{folder}/alike", copier.options).frame
     rows = kept.join(alike.select(*RANGE, "original", *_PLACES), RANGE)
     led = rows.withColumns({"file": F.col("original.file"), "begin": F.col("original.begin")})

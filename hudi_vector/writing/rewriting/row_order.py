@@ -8,15 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.catalyst.local_rows import arrow_frame
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.rewriting.repack import referring
 
 __all__ = ["Laid", "Order", "laid_out"]
+
+_PLACES = StructType(
+    [
+        StructField("file_group", StringType()),
+        *(StructField(name, IntegerType()) for name in ("together", "place")),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -92,8 +102,9 @@ def laid_out(table: BlobTable, sizes: Mapping[str, int], order: Order) -> dict[s
 def _placed(references: DataFrame, order: Order) -> DataFrame:
     """Return the references with the number of their rows' cluster as `together`, -1 for unclustered rows."""
     spark = references.sparkSession
-    known = [(file_id, number, place) for file_id, (number, place) in order.together.items()]
-    places = spark.createDataFrame(known, "file_group STRING, together INT, place INT")
+    numbers, place = zip(*order.together.values(), strict=True) if order.together else ((), ())
+    known = pa.table([list(order.together), numbers, place], names=_PLACES.names)
+    places = arrow_frame(spark, known, _PLACES)
     joined = references.join(F.broadcast(places), "file_group", "left")
     moves = F.col("together").isNotNull()
     # Rows with equal sort columns may be stored in any order, so file group and position are ignored.
