@@ -7,6 +7,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql.types import StructType, _parse_datatype_string
 from support import hybrid, tables
+from support.frames import planned
 from support.grouped import best_groups
 
 import hudi_vector as hv
@@ -55,11 +56,11 @@ def made_table(spark, workspace, name, second, deletes=True):
         "datasource__write__partitionpath__field": "grp",
         "compact__inline": "false",
     }
-    tables.write(spark.createDataFrame(rows_of(range(ROWS), 1, second), schema(second)), path, **options)
+    tables.write(planned(spark, rows_of(range(ROWS), 1, second), schema(second)), path, **options)
     changed = [i for i in range(0, ROWS, 2) if i % 7 == 0]
-    tables.write(spark.createDataFrame(rows_of(changed, 2, second), schema(second)), path, **options)
+    tables.write(planned(spark, rows_of(changed, 2, second), schema(second)), path, **options)
     if deletes:
-        gone = spark.createDataFrame(rows_of(range(10, 60, 10), 3, second), schema(second))
+        gone = planned(spark, rows_of(range(10, 60, 10), 3, second), schema(second))
         tables.write(gone, path, **{**options, "datasource__write__operation": "delete"})
     return path
 
@@ -77,7 +78,7 @@ def test_rows_of_a_stream(spark, workspace):
     path, folder = str(tables.fresh_path(workspace, "hybrid_stream")), tables.fresh_path(workspace, "asking")
     folder.mkdir()
     how = {"datasource__write__table__type": "MERGE_ON_READ"}
-    tables.write(spark.createDataFrame(rows_of(range(50), 4, 4), schema(4)), path, **how)
+    tables.write(planned(spark, rows_of(range(50), 4, 4), schema(4)), path, **how)
     asked = [(1, QUERIES["text"], QUERIES["words"]), (2, [0.5] * 8, {"1": 1.0}), (3, None, {"1": 1.0})]
     got = []
 
@@ -93,7 +94,7 @@ def test_rows_of_a_stream(spark, workspace):
     try:
         for turn in (0, 1):
             if turn:
-                tables.write(spark.createDataFrame(rows_of(range(30, 70), 5, 4), schema(4)), path, **how)
+                tables.write(planned(spark, rows_of(range(30, 70), 5, 4), schema(4)), path, **how)
             got.clear()
             spark.createDataFrame(asked, STREAMED).coalesce(1).write.mode("append").parquet(str(folder))
             query.processAllAvailable()

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support import indexed, oracle, tables
+from support.frames import planned
 
 import hudi_vector as hv
 from hudi_vector import errors
@@ -33,7 +34,7 @@ def frame(spark, ids, seed=0):
         (i, f"name {i}", float(i % 1000), f"c{i % 4}", vector.tolist())
         for i, vector in zip(ids, clustered(len(ids), seed), strict=True)
     ]
-    return spark.createDataFrame(rows, tables.schema(DIMENSION))
+    return planned(spark, rows, tables.schema(DIMENSION))
 
 
 def write(spark, path, ids, seed=0, **options):

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from support import tables
+from support.frames import planned
 from support.quick import FILTERS_OF_HUDI, QUICK
 
 import hudi_vector as hv
@@ -61,7 +62,7 @@ def made(spark: SparkSession, workspace: Path, kind: str) -> str:
     """A table of four file groups, in two partitions."""
     path = str(tables.fresh_path(workspace, "model"))
     rows = [(i, text(i), i % 2, i, [float(i), 1.0]) for i in range(ROWS)]
-    frame = spark.createDataFrame(rows, "id INT, text STRING, part INT, ts INT, old ARRAY<FLOAT>")
+    frame = planned(spark, rows, "id INT, text STRING, part INT, ts INT, old ARRAY<FLOAT>")
     hv.write(
         frame.repartitionByRange(2, "id"), path, record_key="id", partition_by="part", table_type=kind,
         vectors={"old": 2}, operation="bulk_insert", options=KEEPING,
@@ -174,7 +175,7 @@ def test_a_changed_row_keeps_its_values(spark: SparkSession, workspace: Path, tm
     rows = [(i, "older", [float(i)], None) for i in range(9)]
     both = "id INT, text STRING, old ARRAY<FLOAT>, new ARRAY<FLOAT>"
     hv.write(
-        spark.createDataFrame(rows, both).coalesce(1), path, record_key="id", table_type=kind,
+        planned(spark, rows, both).coalesce(1), path, record_key="id", table_type=kind,
         vectors={"old": 1, "new": 1}, operation="bulk_insert", options=QUICK,
     )  # fmt: skip
     has_read, has_written = tmp_path / "read", tmp_path / "written"
@@ -187,7 +188,7 @@ def test_a_changed_row_keeps_its_values(spark: SparkSession, workspace: Path, tm
 
     def write() -> None:
         wait_for(has_read)
-        changed = spark.createDataFrame([(2, "newer", [7.0], None)], both)
+        changed = planned(spark, [(2, "newer", [7.0], None)], both)
         hv.write(changed, path, record_key="id", vectors={"old": 1, "new": 1}, options=QUICK)
         has_written.touch()
 
@@ -359,7 +360,7 @@ def test_without_spark_the_choice_is_seen_by_a_refresh(spark: SparkSession, chan
 
 def test_several_columns_of_which_none_was_chosen(spark: SparkSession, workspace: Path) -> None:
     path = str(tables.fresh_path(workspace, "model"))
-    frame = spark.createDataFrame([(1, [1.0], [2.0])], "id INT, a ARRAY<FLOAT>, b ARRAY<FLOAT>")
+    frame = planned(spark, [(1, [1.0], [2.0])], "id INT, a ARRAY<FLOAT>, b ARRAY<FLOAT>")
     hv.write(frame, path, record_key="id", vectors={"a": 1, "b": 1}, options=QUICK)
     for call in (lambda: hv.search(spark, path, query=[1.0]), lambda: hv.open(path)):
         with pytest.raises(

@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType
 from support import tables
+from support.frames import planned
 
 import hudi_vector as hv
 from hudi_vector import options
@@ -39,8 +40,8 @@ def path(spark, workspace):
     schema = StructType([*fields, hv.vector_field("emb", 3, "double")])
     rows = [(i, of(i, 0), of(i, 1), of(i, 2), vector.tolist()) for i, vector in enumerate(VECTORS)]
     far = [(*rows[0][:-1], [100.0, 100.0, 100.0]), *rows[1:]]
-    tables.write(spark.createDataFrame(far, schema), path, datasource__write__operation="bulk_insert")
-    tables.write(spark.createDataFrame(rows[:1], schema), path)
+    tables.write(planned(spark, far, schema), path, datasource__write__operation="bulk_insert")
+    tables.write(planned(spark, rows[:1], schema), path)
     return str(path)
 
 

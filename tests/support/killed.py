@@ -28,6 +28,7 @@ import hudi_vector as hv
 from hudi_vector.jars import bundle_for
 from hudi_vector.quiet import fetched_bundle
 from support.blobs import content
+from support.frames import planned
 from support.quick import JVM, QUICK, leave_out_settings_of_clusters, remember_java_names
 
 _TOLD = "HUDI_VECTOR_TESTS_KILL"
@@ -65,7 +66,7 @@ def frame(spark: SparkSession, ids: Sequence[int], ts: int) -> DataFrame:
         (i, ts, f"p{i % 2}", None if size(i) is None else bytearray(content(i + 1000 * ts, size(i))), vector(i, ts))
         for i in ids
     ]
-    return spark.createDataFrame(made, KIND).coalesce(1)
+    return planned(spark, made, KIND).coalesce(1)
 
 
 def write(spark: SparkSession, table: str, ids: Sequence[int] = range(0, 12, 3), ts: int = 9, **options: str) -> None:

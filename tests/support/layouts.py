@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import hudi_vector as hv
+from support.frames import planned
 from support.processes import alone
 from support.quick import QUICK
 
@@ -139,7 +140,7 @@ class Table:
 
     def frame(self, rows: list[tuple[Any, ...]], *fields: StructField) -> DataFrame:
         """Rows of a schema of their own."""
-        return self.spark.createDataFrame(rows, StructType(list(fields)))
+        return planned(self.spark, rows, StructType(list(fields)))
 
     def sql(self, text: str) -> DataFrame:
         """A statement; ``{path}`` is the table's path, ``{table}`` a name for it."""

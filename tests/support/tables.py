@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 import hudi_vector as hv
+from support.frames import planned
 from support.quick import QUICK
 
 DIMENSION = 8
@@ -49,7 +50,7 @@ def frame(
         (i, f"name {i}", float(numbers.integers(0, 1000)), f"c{i % 3}", vector.tolist())
         for i, vector in zip(ids, vectors(len(ids), seed, dimension, element), strict=True)
     ]
-    return spark.createDataFrame(rows, schema(dimension, element))
+    return planned(spark, rows, schema(dimension, element))
 
 
 def write(df: DataFrame, path: Path | str, **options: Any) -> None:
