@@ -21,7 +21,8 @@ from pyspark.sql.types import (
     StructType,
 )
 from support import tables
-from support.blobs import QUICK, ROWS, content, rows, stored, write
+from support.blobs import QUICK, ROWS, content, got, rows, stored, write
+from support.frames import planned
 from support.hostile import body_of, write_body
 from support.prepared import Prepared
 from support.swept import Killed, dying
@@ -78,25 +79,31 @@ def nested(spark, ids, ts, file):
          None if i % 5 == 4 else (i, bytearray(content(i, 10 if i % 5 == 3 else 2000))), str(file), [float(i), i + 0.5])
         for i in ids
     ]  # fmt: skip
-    return spark.createDataFrame(made, NESTED).coalesce(1)
+    return planned(spark, made, NESTED).coalesce(1)
 
 
 def columns(spark, path):
-    """All that a row says, by id; blobs as bytes."""
+    """All that a row says, by id, with blobs as bytes; and the containers that rows refer to."""
     frame = spark.read.format("hudi").load(str(path))
     asked = frame.selectExpr(
         "id", "ts", "part", "read_blob(img) img", "doc.page page", "read_blob(doc.scan) scan", "doc IS NULL none",
         "outside.reference.external_path outside", "vec",
+        "array(img.reference.external_path, doc.scan.reference.external_path) places",
     )  # fmt: skip
-    return {row["id"]: row.asDict() for row in asked.collect()}
+    found = [row.asDict() for row in asked.collect()]
+    places = {place for row in found for place in row.pop("places") if place}
+    return {row["id"]: row for row in found}, places
 
 
-def containers(spark, path):
-    """The containers that rows refer to."""
-    return {
-        row["container"]
-        for row in hv.blobs.inventory(spark, str(path)).where("kind = 'managed' AND blobs > 0").collect()
-    }
+def containers(path):
+    """The containers that rows refer to, counted without Spark."""
+    found = hv.blobs.inventory(None, str(path)).to_pylist()
+    return {row["container"] for row in found if row["kind"] == "managed" and row["blobs"]}
+
+
+def wrong(path, deep=False):
+    """What is wrong with a table's blobs, found without Spark."""
+    return hv.blobs.verify(None, str(path), deep=deep).to_pylist()
 
 
 def files_of(path):
@@ -116,7 +123,7 @@ def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_pat
     }
     write(nested(spark, range(12), 1, file), path, blobs=blobs, vectors={"vec": 2})
     write(nested(spark, range(8), 2, file), path, blobs=blobs)
-    before = columns(spark, path)
+    before, _ = columns(spark, path)
     schema = spark.read.format("hudi").load(str(path)).schema.json()
     file.write_bytes(b"another content")
 
@@ -140,23 +147,24 @@ def test_a_table_is_repacked_as_planned(spark, workspace, clean_session, tmp_pat
     assert done.reclaimable_bytes == sum(row["bytes"] for row in low)
     assert len(done.commits) == 1
 
-    assert columns(spark, path) == before
+    found, new = columns(spark, path)
+    assert found == before
     assert spark.read.format("hudi").load(str(path)).schema.json() == schema
-    new = containers(spark, path)
     assert {row["path"] for row in low} == {each.path for each in done.released}
     assert not {f"file://{path}/{row['path']}" for row in low} & new
     (upload,) = [each for each in list_uploads(f"file://{path}") if each.instant == done.commits[0]]
     assert (upload.state, len(upload.containers)) == (COMMITTED, 4)
     assert upload.checksums is not None
-    problems = hv.blobs.verify(spark, str(path), deep=True).collect()
+    problems = wrong(path, deep=True)
     assert {(row["column"], row["problem"]) for row in problems} == {("outside", "changed")}
     assert len(problems) == 12
     assert not list((path / ".hoodie/blob_service/v1/staging").iterdir())
 
     joined = services.compact_blobs(spark, str(path), columns="img", target_size="64KB", options=QUICK)
     assert joined.containers_after == 2
-    assert len(containers(spark, path)) == len(new) - joined.containers_before + 2
-    assert columns(spark, path) == before
+    found, places = columns(spark, path)
+    assert len(places) == len(new) - joined.containers_before + 2
+    assert found == before
     again = services.compact_blobs(spark, str(path), target_size="64KB", columns=["img"], options=QUICK)
     assert (again.candidates, again.commits, again.plan_id) == ([], (), "")
     assert (path / ".hoodie/metadata").is_dir()
@@ -171,8 +179,8 @@ def equal(spark, workspace):
     """A table without partitions, whose four containers have the same four blobs each."""
     path, made = tables.fresh_path(workspace, "shared"), [(i, 1, "p", bytearray(EQUAL[i])) for i in EQUAL]
     four = {"img": {**OUT["img"], "container.maxElementSize": "2000", "container.maxFileSize": "4002"}}
-    write(spark.createDataFrame(made, ROWS).coalesce(1), path, blobs=four, table_type="mor", partition_by=None)
-    assert len(containers(spark, path)) == 4
+    write(planned(spark, made, ROWS).coalesce(1), path, blobs=four, table_type="mor", partition_by=None)
+    assert len(containers(path)) == 4
     assert stored(spark, path) == EQUAL
     return Prepared.of(spark, path)
 
@@ -185,7 +193,7 @@ def shared(equal):
 def change(spark, path, versions):
     """Another writer gives rows new blobs: `versions` has the ordering value of each, by its id."""
     made = [(i, ts, "p", bytearray(content(i + 500, 700))) for i, ts in versions.items()]
-    write(spark.createDataFrame(made, ROWS).coalesce(1), path, blobs=OUT, partition_by=None)
+    write(planned(spark, made, ROWS).coalesce(1), path, blobs=OUT, partition_by=None)
 
 
 def die():
@@ -219,11 +227,11 @@ def test_equal_blobs_are_stored_once_and_others_win(spark, shared):
         spark, str(shared), deduplicate=True, options=QUICK, progress=acting("committing", meanwhile)
     )
     assert stored(spark, shared) == changed
-    assert hv.blobs.verify(spark, str(shared)).collect() == []
+    assert wrong(shared) == []
     assert (done.bytes, done.blobs, done.deduplicated_bytes) == (2 * 2001, 4, 6 * 2001)
     assert (done.containers_before, done.containers_after, done.restored_rows) == (4, 1, 2)
     assert done.doubts == ()
-    assert len(containers(spark, shared)) == 2, "the new one and that of the other writer"
+    assert len(containers(shared)) == 2, "the new one and that of the other writer"
 
 
 def test_equal_blobs_are_stored_once_in_all_groups(spark, shared):
@@ -231,10 +239,10 @@ def test_equal_blobs_are_stored_once_in_all_groups(spark, shared):
         spark, str(shared), deduplicate=True, group_size=8004, assume_single_writer=True, options=QUICK
     )
     assert stored(spark, shared) == EQUAL
-    assert hv.blobs.verify(spark, str(shared), deep=True).collect() == []
+    assert wrong(shared, deep=True) == []
     assert (done.bytes, done.blobs, done.deduplicated_bytes) == (2 * 2001, 4, 6 * 2001)
     assert (done.containers_before, done.containers_after, len(done.commits), done.references) == (4, 1, 2, 16)
-    assert len(containers(spark, shared)) == 1
+    assert len(containers(shared)) == 1
     assert not list(shared.rglob(f"staging/{done.plan_id}"))
 
 
@@ -265,7 +273,7 @@ def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
             now[1] = content(501, 700)
         with pytest.raises(Killed):
             services.compact_blobs(spark, str(shared), options=QUICK, progress=acting(step, die, told))
-        assert stored(spark, shared) == now
+        assert got(shared) == now
         assert len(begun_runs(table)) == 1
     old = publish_plan(CompactionPlan(new_write_id(0), table, 0, ("img",), (), 1, 1)).plan.plan_id
     done = services.compact_blobs(spark, str(shared), options=QUICK, progress=told.append)
@@ -277,7 +285,7 @@ def test_whoever_comes_after_a_killed_run_ends_it(spark, shared):
     assert len(done.notes) == 1
     assert "killed after its commit" in done.notes[0]
     assert stored(spark, shared) == now
-    assert hv.blobs.verify(spark, str(shared)).collect() == []
+    assert wrong(shared) == []
     assert begun_runs(table) == []
     assert {each.state for each in list_uploads(table) if each.write_id not in known} == {COMMITTED, ABORTED}
     assert not any(Path(shared, ".hoodie/blob_service/v1/staging").iterdir())
@@ -328,7 +336,7 @@ def test_a_run_that_was_killed_before_all_it_begins_with_was_durable(spark, equa
     services.compact_blobs(spark, str(shared), options=QUICK)
     ended()
     assert stored(spark, shared) == EQUAL
-    assert hv.blobs.verify(spark, str(shared)).collect() == []
+    assert wrong(shared) == []
 
 
 def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):
@@ -342,7 +350,7 @@ def test_maintain_ends_a_run_that_was_killed_behind_its_commit(spark, shared):
 
     with pytest.raises(Killed):
         services.compact_blobs(spark, str(shared), live_threshold=100, options=QUICK, progress=progress)
-    assert stored(spark, shared) == EQUAL
+    assert got(shared) == EQUAL
     with ServiceLease(str(shared), "compact"):
         (other,) = services.maintain(spark, str(shared), steps=["index"]).steps
     assert (other.step, len(begun_runs(f"file://{shared}"))) == ("index", 1), "one that is at work is left alone"
@@ -389,7 +397,7 @@ def test_a_run_that_was_killed_while_hudi_committed_is_ended(spark, shared, equa
     let_run_out(alive)
     assert compact().is_well
     assert NativeTable(table).timeline().pending == frozenset()
-    assert stored(spark, shared) == EQUAL
+    assert got(shared) == EQUAL
     equal.again()
     refused_for(begin("EAGER"))
     change(spark, shared, {4: 1})  # a writer without a lock rolls back whatever is pending
@@ -415,7 +423,7 @@ def test_a_killed_run_that_a_stranger_wrote_removes_nothing(spark, shared, field
         with pytest.raises(DataFileError, match="is damaged, or somebody changed it"):
             service(spark, str(shared), options=QUICK)
     assert (victim / "deep" / "ledger").read_bytes() == b"precious"
-    assert stored(spark, shared) == EQUAL
+    assert got(shared) == EQUAL
 
 
 @pytest.mark.soak
@@ -499,7 +507,7 @@ def test_maintain_is_refused_only_what_there_is_to_do(spark, unordered, clean_se
     assert main(job) == 3
     assert main([*job, "--assume-single-writer"]) == 0
     assert "compact_blobs  done" in capsys.readouterr().out
-    assert stored(spark, path) == {i: content(i + 1000, 1000) for i in range(4)}
+    assert got(path) == {i: content(i + 1000, 1000) for i in range(4)}
     assert step()[0] == "nothing to do"
 
 
@@ -517,21 +525,23 @@ def test_groups_under_a_lock_with_relative_paths(spark, workspace, clean_session
         write(frame, path, blobs=blobs, table_type="mor", ordering=None, options=lock)
 
     def images():
-        frame = spark.read.format("hudi").load(str(path)).select("id", "img")
-        return {row[0]: bytes(row[1]) for row in hv.read_blobs(frame, "img", table=str(path)).collect()}
+        """The bytes of the rows, and where they are."""
+        frame = spark.read.format("hudi").load(str(path)).selectExpr("id", "img", "img.reference.external_path place")
+        found = hv.read_blobs(frame, "img", table=str(path)).collect()
+        return {row["id"]: bytes(row["img"]) for row in found}, {row["place"] for row in found if row["place"]}
 
-    before = images()
+    before, _ = images()
     name = os.path.relpath(path)  # Spark's own process works where this one does
     done = services.compact_blobs(spark, name, group_size=4000, options={**QUICK, **lock})
     assert (done.containers_before, done.containers_after, len(done.commits), done.doubts) == (2, 2, 2, ())
-    assert images() == before
-    assert hv.blobs.verify(spark, str(path), deep=True).collect() == []
-    found = spark.read.format("hudi").load(str(path)).select("img.reference.external_path").collect()
-    assert all(row[0].startswith(".hoodie/blobs/") for row in found)
-    assert not {row["path"] for row in done.rows() if row["action"] == "repack"} & {row[0] for row in found}
+    found, places = images()
+    assert found == before
+    assert wrong(path, deep=True) == []
+    assert all(place.startswith(".hoodie/blobs/") for place in places)
+    assert not {row["path"] for row in done.rows() if row["action"] == "repack"} & places
     spark.conf.set("hoodie.storage.blob.inline.threshold", "10KB")
     assert services.cluster(spark, name, options={**QUICK, **lock}).moved_in == 12
-    assert images() == before
+    assert got(path) == before
 
 
 WRONG = [
