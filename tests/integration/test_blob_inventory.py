@@ -14,6 +14,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from support import tables
+from support.frames import planned
 from support.quick import QUICK
 
 import hudi_vector as hv
@@ -144,7 +145,7 @@ def known(request, spark, workspace) -> Known:
     }  # fmt: skip
 
     def commit(ids) -> None:
-        tables.write(spark.createDataFrame([(i, *rows[i]) for i in ids], SCHEMA).coalesce(1), path, **options)
+        tables.write(planned(spark, [(i, *rows[i]) for i in ids], SCHEMA).coalesce(1), path, **options)
 
     commit(rows)
     for place, size in files.items():  # Hudi takes a path with a .hoodie folder for a table
@@ -264,9 +265,7 @@ def test_the_command(spark, known, clean_session, capsys, monkeypatch):
 
 def test_bytes_that_changed_since_they_were_written(spark, workspace, clean_session):
     path = str(tables.fresh_path(workspace, "deep"))
-    rows = spark.createDataFrame(
-        [(1, "a", bytes(50)), (2, "b", b"x" * 60), (3, "c", None)], "id INT, k STRING, img BINARY"
-    )
+    rows = planned(spark, [(1, "a", bytes(50)), (2, "b", b"x" * 60), (3, "c", None)], "id INT, k STRING, img BINARY")
     settings = {"inline.threshold": "0", "checksum": "crc32"}
     hv.write(rows.coalesce(1), path, record_key=["id", "k"], blobs={"img": settings}, options=QUICK)
     (container,) = Path(path).rglob("*.blob")
@@ -296,7 +295,7 @@ def test_bytes_that_changed_since_they_were_written(spark, workspace, clean_sess
     assert hv.read_blobs(table, "img", verify=False).first()["img"] == b"y" * 60
 
     schema = StructType([StructField("id", IntegerType()), StructField("k", StringType()), hv.blob_field("img")])
-    bad = spark.createDataFrame([(1, "a", ref(container, -5, 5))], schema)
+    bad = planned(spark, [(1, "a", ref(container, -5, 5))], schema)
     tables.write(bad, path, datasource__write__recordkey__field="id,k", table__name=Path(path).name)
     ((_, key, _, _, offset, _, problem),) = wrong_references(spark, path)
     assert (key, offset, problem) == ("id:1,k:a", -5, "contradicts itself")
@@ -315,7 +314,7 @@ def test_files_of_others_that_changed_since_a_row_was_written(spark, workspace):
         file.write_bytes(b"before")
 
     def write(rows, **settings):
-        frame = spark.createDataFrame([(key, str(file)) for key, file in rows], "id INT, img STRING")
+        frame = planned(spark, [(key, str(file)) for key, file in rows], "id INT, img STRING")
         hv.write(frame, path, record_key="id", blobs={"img": settings}, options=QUICK)
 
     def wrong():
@@ -341,7 +340,7 @@ def test_files_of_others_that_changed_since_a_row_was_written(spark, workspace):
 def test_a_key_that_several_partitions_have(spark, workspace):
     path = tables.fresh_path(workspace, "twice")
     schema = StructType([StructField("id", LongType()), StructField("d", StringType()), hv.blob_field("img")])
-    rows = spark.createDataFrame([(1, "x", inline(b"a")), (1, "y", inline(b"b")), (2, "y", inline(b"c"))], schema)
+    rows = planned(spark, [(1, "x", inline(b"a")), (1, "y", inline(b"b")), (2, "y", inline(b"c"))], schema)
     tables.write(rows, path, datasource__write__partitionpath__field="d", datasource__write__operation="bulk_insert")
     assert hv.blobs.get(spark, str(path), [2], "img") == {2: b"c"}
     with pytest.raises(errors.InvalidArgumentError, match=r"partitions '[xy]' and '[xy]' of .* both have the key '1'"):
@@ -359,7 +358,7 @@ def test_single_values_without_a_job(spark, workspace, caplog):
         return range(10 * number, 10 * number + 10)
 
     def write(rows, log_format="avro", **more):
-        frame = spark.createDataFrame(rows, "id LONG, d STRING, ts LONG, img BINARY")
+        frame = planned(spark, rows, "id LONG, d STRING, ts LONG, img BINARY")
         settings = {**options, "hoodie.logfile.data.block.format": log_format}
         hv.write(frame, path, blobs={"img": {"inline.threshold": "3"}}, options=settings, **layout, **more)
 
@@ -385,7 +384,7 @@ def test_single_values_without_a_job(spark, workspace, caplog):
         write([(ids(n)[i], f"{'pq'[i % 2]}{n}", *version) for i, version in later.items()], log_format)
         left = {0: None, 1: b"newer", 2: b"first 2", 3: None, 4: b"x", 6: b"first 6", 7: b"first 7"}
         expected |= {ids(n)[i]: data for i, data in left.items()}
-    gone = spark.createDataFrame([(ids(n)[5], f"q{n}", 9) for n in range(2)], "id LONG, d STRING, ts LONG")
+    gone = planned(spark, [(ids(n)[5], f"q{n}", 9) for n in range(2)], "id LONG, d STRING, ts LONG")
     hv.write(gone, path, operation="delete", options=options, **layout)
     forms = {found.kind for log in Path(path).rglob(".*.log.*[0-9]") for found in read_blocks(pa.OSFile(str(log)))}
     assert forms == {1, 3, 5}, "blocks of deletes, of Avro and of Parquet"
@@ -407,7 +406,7 @@ def test_single_values_that_only_hudi_merges(spark, workspace, caplog):
     }
     layout = {"record_key": "id", "ordering": "ts", "table_type": "mor", "options": own}
     for ts, keys in ((1, (1, 2)), (2, (2,))):
-        frame = spark.createDataFrame([(i, ts, b"%d of %d" % (i, ts)) for i in keys], "id INT, ts LONG, img BINARY")
+        frame = planned(spark, [(i, ts, b"%d of %d" % (i, ts)) for i in keys], "id INT, ts LONG, img BINARY")
         hv.write(frame.coalesce(1), path, blobs=["img"], **layout)
     with caplog.at_level("INFO", "hudi_vector.spark.blobs"):
         assert hv.blobs.get(spark, path, [1], "img") == {1: b"1 of 1"}
@@ -421,11 +420,11 @@ def test_single_values_that_only_hudi_merges(spark, workspace, caplog):
 
 def test_single_values_by_a_record_index(spark, workspace):
     path = str(tables.fresh_path(workspace, "index"))
-    rows = spark.createDataFrame(
-        [(i, f"p{i % 2}", "e", bytes([i])) for i in range(4)], "id LONG, d STRING, e STRING, b BINARY"
+    rows = planned(
+        spark, [(i, f"p{i % 2}", "e", bytes([i])) for i in range(4)], "id LONG, d STRING, e STRING, b BINARY"
     )
     index = {"hoodie.metadata.enable": "true", "hoodie.metadata.global.record.level.index.enable": "true"}
-    hv.write(rows, path, record_key="id", partition_by=["d", "e"], blobs=["b"], options=index)
+    hv.write(rows, path, record_key="id", partition_by=["d", "e"], blobs=["b"], options={**QUICK, **index})
     assert Path(path, ".hoodie/metadata/record_index").exists()
     assert hv.blobs.get(spark, path, [2, 3, 99], "b") == {2: b"\x02", 3: b"\x03"}
     assert hv.blobs.get(spark, path, "1", "b") == {"1": b"\x01"}
