@@ -21,6 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support import killed, tables
 from support.blobs import content
+from support.frames import planned
 from support.quick import QUICK
 
 import hudi_vector as hv
@@ -115,10 +116,10 @@ def planted(*folders: Path) -> dict[str, set[str]]:
 
 
 def write(spark: SparkSession, path: Path, people: list[Person], ts: int, kind: str, **options: str) -> None:
-    frame = spark.createDataFrame([person.row(ts) for person in people], ROWS).coalesce(1)
+    frame = planned(spark, [person.row(ts) for person in people], ROWS).coalesce(1)
     hv.write(
         frame, str(path), record_key="id", ordering="ts", table_type=kind, blobs=BLOBS, vectors={"emb": 8},
-        options={**PLAIN, **options},
+        operation="upsert" if path.exists() else "bulk_insert", options={**PLAIN, **options},
     )  # fmt: skip
 
 
@@ -178,13 +179,13 @@ def test_no_byte_of_a_person_is_left(spark: SparkSession, table: Path, tmp_path:
     assert {(row[0], bytes(row[1]), bytes(row[2])) for row in rows.collect()} == {
         (each.key, each.small, each.large) for each in OTHERS
     }
-    assert hv.blobs.verify(spark, str(table)).collect() == []
+    assert hv.blobs.verify(None, str(table)).to_pylist() == []
     assert nearest(spark, table, OTHERS[5])[0] == OTHERS[5].key
 
 
 def load_again(spark: SparkSession, table: Path) -> None:
     """A load brings the person back only where it does not consult the list of erased keys."""
-    late = spark.createDataFrame([VERSIONS[0].row(9), OTHERS[0].row(9)], ROWS).coalesce(1)
+    late = planned(spark, [VERSIONS[0].row(9), OTHERS[0].row(9)], ROWS).coalesce(1)
     more = {"record_key": "id", "ordering": "ts", "blobs": BLOBS, "vectors": {"emb": 8}}
     with pytest.raises(InvalidArgumentError, match="nothing was written: 1 row has record keys that were erased"):
         hv.write(late, str(table), options={**PLAIN, ERASED_KEYS.key: "fail"}, **more)
@@ -205,8 +206,8 @@ def test_keys_are_kept_out_as_hudi_writes_them(spark: SparkSession, workspace: P
     path = str(tables.fresh_path(workspace, "erased-keys"))
     empty = "" if len(keys) > 1 else "9"  # a part of a key may be empty, and a whole one may not
     rows = [(str(n) if n < 9 else empty, n, n % 2, "x") for n in range(10)]
-    frame = spark.createDataFrame(rows, "id STRING, n BIGINT, p INT, q STRING").coalesce(1)
-    hv.write(frame, path, options=QUICK, **layout)
+    frame = planned(spark, rows, "id STRING, n BIGINT, p INT, q STRING").coalesce(1)
+    hv.write(frame, path, operation="bulk_insert", options=QUICK, **layout)
     files = [file for file in Path(path).rglob("*.parquet") if ".hoodie" not in file.parts]
     stored = {key for file in files for key in pq.read_table(file)["_hoodie_record_key"].to_pylist()}
     keys = [next(key for key in sorted(stored) if key in (wanted, f"id:{wanted}")) for wanted in keys]
@@ -221,7 +222,7 @@ def test_keys_are_kept_out_as_hudi_writes_them(spark: SparkSession, workspace: P
 def test_keys_that_cannot_be_compared(spark: SparkSession, workspace: Path) -> None:
     path = str(tables.fresh_path(workspace, "erased-dates"))
     frame = spark.sql("SELECT DATE'2026-01-01' AS day, 1 AS n")
-    hv.write(frame, path, record_key="day", options=QUICK)
+    hv.write(frame, path, record_key="day", operation="bulk_insert", options=QUICK)
     checked = {**QUICK, ERASED_KEYS.key: "drop"}
     assert hv.write(frame, path, record_key="day", options=checked).erased == 0, "nothing was erased from it"
     add_erased(path, ["a"])
