@@ -83,6 +83,8 @@ QUICK: dict[str, str] = {
     "hoodie.upsert.shuffle.parallelism": "2",
     "hoodie.insert.shuffle.parallelism": "2",
     "hoodie.bulkinsert.shuffle.parallelism": "2",
+    # Hudi looks after each commit whether there is something to clean; tests of the cleaner say that they want it.
+    "hoodie.clean.automatic": "false",
     **SMALL_FILTERS,
 }
 
@@ -91,6 +93,7 @@ HUDI: Mapping[str, str] = {
     "hoodie.metadata.enable": "true",
     "hoodie.embed.timeline.server": "true",
     "hoodie.write.markers.type": "TIMELINE_SERVER_BASED",
+    "hoodie.clean.automatic": "true",
     **FILTERS_OF_HUDI,
 }
 """What users have who set nothing: Hudi's own defaults."""
