@@ -41,6 +41,9 @@ _WAYS = ("reset", "silence", "truncated")
 _KEYS = {"access.key": "tester", "secret.key": "secret"}
 # The server looks at whether there is one, and at nothing in it.
 SIGNED = "AWS4-HMAC-SHA256 Credential=tester/20200101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+HEADERS = (("Host", "127.0.0.1"), ("Authorization", SIGNED))
+MANY = "/many-requests"
+"""Where the server takes requests, by `joined`, and answers them in the same way, with no connection for each."""
 _REGION = "us-east-1"
 _PLACE = "bucket and key"
 
@@ -202,15 +205,22 @@ class SlowStore:
         self._proxy.ask("warm", [[BUCKET, each["Key"]] for page in pages for each in page.get("Contents", [])])
 
     def put_all(self, objects: Iterable[tuple[str, bytes]]) -> None:
-        """Write many objects by key, in a fifth of the time that `client` takes, which signs each request."""
-        host = self.direct.removeprefix("http://")
-        for key, content in objects:
-            with contextlib.closing(http.client.HTTPConnection(host, timeout=60)) as connection:
-                connection.request("PUT", quote(f"/{BUCKET}/{key}"), content, {"Authorization": SIGNED})
-                status = connection.getresponse().status
+        """Write many objects by key, in a tenth of the time that `client` takes, whose requests are signed one by one.
+
+        All of them are in memory at once.
+        """
+        host, given = self.direct.removeprefix("http://"), list(objects)
+        asked = joined((("PUT", quote(f"/{BUCKET}/{key}"), HEADERS), content) for key, content in given)
+        with contextlib.closing(http.client.HTTPConnection(host, timeout=120)) as connection:
+            connection.request("POST", MANY, asked)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise RuntimeError(f"The server answered {answer.status} when {len(given)} objects were written.")
+            answers = list(parted(answer.read()))
+        for (key, _), ((status, _), _) in zip(given, answers, strict=True):
             if status != 200:
                 raise RuntimeError(f"The server answered {status} when {key!r} was written.")
-            self._proxy.ask("forget", (BUCKET, key))
+        self._proxy.ask("forget", [[BUCKET, key] for key, _ in given])
 
     def forget(self) -> None:
         """Let the proxy read all objects from the server again."""
@@ -251,6 +261,22 @@ def moto() -> Iterator[int]:
     with running([sys.executable, str(Path(__file__).with_name("slow_store_server.py")), str(port)]):
         wait_for(port)
         yield port
+
+
+def joined(parts: Iterable[tuple[Any, bytes]]) -> bytes:
+    """Write heads, which JSON can say, and bodies into one body."""
+    given = list(parts)
+    heads = json.dumps([[head, len(body)] for head, body in given]).encode()
+    return b"".join([heads, b"\n", *(body for _, body in given)])
+
+
+def parted(content: bytes) -> Iterator[tuple[Any, bytes]]:
+    """Read what `joined` wrote."""
+    heads, _, bodies = content.partition(b"\n")
+    begin = 0
+    for head, length in json.loads(heads):
+        yield head, bodies[begin : begin + length]
+        begin += length
 
 
 def waves(requests: Iterable[Request]) -> int:
@@ -373,7 +399,7 @@ def _remember_place(params: Mapping[str, Any], context: dict[str, Any], **_: Any
 def _forget_after(call: str, place: tuple[str | None, str | None], proxy: _Proxy) -> None:
     """Let the proxy forget one object after a call that names one, and all objects after another one."""
     if not call.startswith(("Get", "Head", "List")):
-        proxy.ask("forget", place if all(place) else None)
+        proxy.ask("forget", [place] if all(place) else None)
 
 
 def free_port() -> int:

@@ -17,7 +17,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import cached_property, partial
@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, unquote
 from xml.sax.saxutils import escape, unescape
 
-from slow_store import CODES, SIGNED, Faults, Request
+from slow_store import CODES, HEADERS, MANY, Faults, Request, joined, parted
 
 Result = TypeVar("Result")
 Headers = tuple[tuple[str, str], ...]
@@ -37,6 +37,7 @@ _LINE = 1 << 30  # keys of a whole bucket may be on one
 _HOP = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "content-length", "expect", "te", "trailer", "upgrade"}
 )
+_WHOLE = (*HEADERS, ("x-amz-checksum-mode", "ENABLED"))
 _LISTING = frozenset({"list-type", "prefix", "delimiter", "marker", "max-keys", "start-after", "encoding-type"})
 _LISTING |= {"continuation-token", "fetch-owner", "x-id"}
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
@@ -159,7 +160,7 @@ class Proxy:
     delay: float
     log: list[Request] = field(default_factory=list)
     injected: dict[int, Injected] = field(default_factory=dict)
-    objects: dict[tuple[str, str], asyncio.Task[Answer]] = field(default_factory=dict)
+    objects: dict[tuple[str, str], asyncio.Future[Answer]] = field(default_factory=dict)
     free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_SERVER_AT_ONCE))
     running: set[asyncio.Task[Any]] = field(default_factory=set)
     numbers: int = 0
@@ -188,13 +189,21 @@ class Proxy:
         place = asked.place
         task = self.objects.get(place)
         if task is None:
-            headers = (("Host", "127.0.0.1"), ("Authorization", SIGNED), ("x-amz-checksum-mode", "ENABLED"))
-            task = self.begin(self.forward(Asked("GET", asked.target, headers)))
+            task = self.begin(self.forward(Asked("GET", asked.target, _WHOLE)))
             self.objects[place] = task
             task.add_done_callback(partial(self.drop_failed, place))
         return await asyncio.shield(task)
 
-    def drop_failed(self, place: tuple[str, str], task: asyncio.Task[Answer]) -> None:
+    async def warm(self, places: list[tuple[str, str]]) -> None:
+        """Keep the server's answers for whole objects, for which it is asked at once."""
+        heads = [("GET", "/" + quote("/".join(place)), _WHOLE) for place in places]
+        answer = await self.forward(Asked("POST", MANY, (), joined((head, b"") for head in heads)))
+        for place, ((status, headers), body) in zip(places, parted(bytes(answer.body)), strict=True):
+            if status == 200:
+                self.objects[place] = asyncio.get_running_loop().create_future()
+                self.objects[place].set_result(Answer.of(status, _kept(headers), body))
+
+    def drop_failed(self, place: tuple[str, str], task: asyncio.Future[Answer]) -> None:
         """Forget an answer that is no object."""
         if self.objects.get(place) is task and (task.exception() or task.result().status != 200):
             del self.objects[place]
@@ -234,10 +243,12 @@ class Proxy:
         if command == "delay":
             self.delay = value
         elif command == "warm":
-            targets = ("/" + quote("/".join(place)) for place in value)
-            await asyncio.gather(*(self.whole(Asked("GET", target, ())) for target in targets))
+            places = [tuple(place) for place in value if tuple(place) not in self.objects]
+            for begin in range(0, len(places), _SERVER_AT_ONCE):
+                await self.warm(places[begin : begin + _SERVER_AT_ONCE])
         elif command == "forget" and value:
-            self.objects.pop(tuple(value), None)
+            for place in value:
+                self.objects.pop(tuple(place), None)
         elif command == "forget":
             self.objects.clear()
         elif command == "inject":
@@ -429,6 +440,11 @@ def _headers_of(lines: Iterable[str]) -> Headers:
     return tuple((key, value.strip()) for key, _, value in pairs)
 
 
+def _kept(headers: Iterable[Sequence[str]]) -> Headers:
+    """The headers that are not of one connection."""
+    return tuple((key, value) for key, value in headers if key.lower() not in _HOP)
+
+
 async def _body_of(reader: asyncio.StreamReader, headers: Headers) -> bytes:
     """Read a body that has a length, or comes in chunks."""
     if header_of(headers, "transfer-encoding").lower() != "chunked":
@@ -446,7 +462,7 @@ async def _answer_of(reader: asyncio.StreamReader, method: str) -> Answer:
     """Read an answer of the server."""
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
     status, headers = int(first.split(" ", 2)[1]), _headers_of(lines)
-    kept = tuple(pair for pair in headers if pair[0].lower() not in _HOP)
+    kept = _kept(headers)
     if method == "HEAD" or status in (204, 304):
         return Answer(status, kept, b"", int(header_of(headers, "content-length") or 0))
     framed = header_of(headers, "content-length") or header_of(headers, "transfer-encoding")

@@ -389,8 +389,12 @@ def test_many_objects_are_written(store: Any, client: Any) -> None:
     for each in (dict.fromkeys(content, b"before"), content):
         store.put_all(each.items())
         assert {key: client.get_object(Bucket="lake", Key=key)["Body"].read() for key in each} == each
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slow, "BUCKET", "none")
+        with pytest.raises(RuntimeError, match=r"The server answered 404 when 'many/d' was written\."):
+            store.put_all([("many/d", b"")])
     late = replace(store, direct=store.endpoint)
-    failed = pytest.raises(RuntimeError, match=r"The server answered 503 when 'many/d' was written\.")
+    failed = pytest.raises(RuntimeError, match=r"The server answered 503 when 1 objects were written\.")
     with store.inject(slow.Faults(503)), failed:
         late.put_all([("many/d", b"")])
 
