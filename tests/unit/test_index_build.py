@@ -371,9 +371,9 @@ def test_vectors_that_calibrate_were_not_trained_on(
         trained.append(np.array(sample, np.float64))
         return train_model(sample, **more)
 
-    def calibrating(view: Any, queries: Any, segments: Any, positions: Any, k: int) -> Any:
+    def calibrating(view: Any, queries: Any, segments: Any, positions: Any, ks: Any) -> Any:
         asked.append((queries, segments, positions))
-        return calibrate(view, queries, segments, positions, k)
+        return calibrate(view, queries, segments, positions, ks)
 
     monkeypatch.setattr("hudi_vector.index.build.train_model", training)
     monkeypatch.setattr("hudi_vector.index.calibration.held_out.calibrate", calibrating)

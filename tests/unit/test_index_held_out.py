@@ -106,6 +106,6 @@ def test_the_margin_follows_from_how_many_queries_there_are() -> None:
         margins.append(np.mean([setting.margin for setting in settings]))
     assert margins[0] > 1.3 * margins[1] > 1.3**2 * margins[2]
     # Ten queries that find the nearest row do not show that 99 of 100 do.
-    one = calibrate(view, asked[:10], np.zeros((10, 1), np.int64), truth[:10, :1], k=1)
+    one = calibrate(view, asked[:10], np.zeros((10, 1), np.int64), truth[:10, :1], ks=(1,))
     assert one[-1].recall == 1.0
     assert one[-1].least < 0.95

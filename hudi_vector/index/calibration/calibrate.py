@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -23,54 +23,63 @@ _ERRORS = 1.645
 """Standard errors in a margin: the recall of all queries exceeds a measured one less its margin in 19 of 20 cases."""
 _LEAST_ASKED, _CLEARLY_MORE = 0.8, 0.01
 """The recall from which numbers of lists between powers of two are measured, and the gain that makes them worth it."""
+_NOWHERE = np.iinfo(np.int64).max
 _CANDIDATE_COST = 2000
 """Cost of reading a candidate's vector from its file, in scored codes: about 0.1 ms compared with 50 ns."""
 
 
 def calibrate(
-    view: View, queries: npt.NDArray[Any], segments: Ints, positions: Ints, k: int = 10
+    view: View, queries: npt.NDArray[Any], segments: Ints, positions: Ints, ks: Sequence[int] = (10,)
 ) -> tuple[Setting, ...]:
     """Measure the share of the true nearest rows that is found, for increasing numbers of lists and candidates.
 
-    Candidates are ranked by exact distance later, so a true row is found if it is among them. Returns the settings that
-    no other beats in both recall and cost, cheapest first, with their margins; none if there is no true row. Raises
-    InvalidArgumentError if the true rows do not have shape (m, k).
+    Candidates are ranked by exact distance later, so a true row is found if it is among them. Returns for each k the
+    settings that no other beats in both recall and cost, cheapest first, with their margins; none if there is no true
+    row. Raises InvalidArgumentError if the true rows do not have shape (m, largest k).
 
     Args:
         view: The index.
         queries: Held-out queries, shape (m, d), not among the rows that the model was trained on.
-        segments: The segments of each query's k true nearest rows, shape (m, k).
-        positions: Their row positions in the base files, shape (m, k); -1 where there are fewer than k rows.
-        k: The number of rows that a search wants.
+        segments: The segments of each query's true nearest rows, the nearest first, shape (m, largest k).
+        positions: Their row positions in the base files, of the same shape; -1 where there are fewer rows.
+        ks: The numbers of rows that searches want.
     """
-    if segments.shape != (len(queries), k) or positions.shape != segments.shape:
+    shape = (len(queries), max(ks))
+    if segments.shape != shape or positions.shape != shape:
         raise InvalidArgumentError(
             f"true rows of shapes {segments.shape} and {positions.shape} were given for "
-            f"{number_of(len(queries), 'query')}; "
-            f"both must be ({len(queries)}, {k})"
+            f"{number_of(len(queries), 'query')}; both must be {shape}"
         )
-    known = positions >= 0
-    if not known.any():
+    searches = _Searches(view, queries)
+    # From the largest: what searches for it find answers for most of those for fewer rows.
+    found = {
+        k: _calibrated(searches, _Truth.of(view, segments[:, :k], positions[:, :k]), k)
+        for k in sorted(ks, reverse=True)
+    }
+    return tuple(setting for k in ks for setting in found[k])
+
+
+def _calibrated(searches: _Searches, truth: _Truth, k: int) -> tuple[Setting, ...]:
+    """Return the settings of one k that are worth their cost."""
+    if not len(truth.keys):
         return ()
-    query = np.repeat(np.arange(len(queries)), k).reshape(known.shape)[known]
-    truth = _keys(view, query, segments[known], positions[known])
+    view = searches.view
     least = max(k, _FEWEST_CANDIDATES)
     counts = [int(least * by) for by in _WIDENINGS if by == 1 or least * by <= _MOST_CANDIDATES]
 
-    def searched(nprobes: int, count: int) -> tuple[Ints, int]:
-        """Return the place of each true row among its query's candidates, `count` if absent, and the scored codes."""
-        found = view.candidates(queries, k, nprobes=nprobes, candidates=count, certain=False)
-        keys = _keys(view, found.query, found.segment, found.position)
-        return _places(found.query, keys, truth, view.vectors - len(view), count), found.scored_codes
-
     def measured(nprobes: int, counts: Sequence[int]) -> list[Setting]:
         """Return settings of so many lists: of the most candidates, of the fewest, and of more until they suffice."""
-        widest = searched(nprobes, counts[-1])
+        widest = searches.answer(k, nprobes, counts[-1])
+        places = widest.places_of(truth.keys)
 
         def measure(count: int) -> Setting:
-            place, scored = widest if view.best_first or count == counts[-1] else searched(nprobes, count)
-            hit = place < count
-            return Setting(nprobes, count, float(hit.mean()), round(scored / len(queries)), k, _margin(query, hit))
+            if view.best_first or count == counts[-1]:
+                hit, scored = places < count, widest.scored
+            else:
+                answer = searches.answer(k, nprobes, count)
+                hit, scored = answer.places_of(truth.keys) < count, answer.scored
+            share = float(hit.mean())
+            return Setting(nprobes, count, share, round(scored / len(searches.queries)), k, truth.margin(hit))
 
         here = [measure(counts[-1]), measure(counts[0])]
         for count in counts[1:-1]:
@@ -89,6 +98,97 @@ def calibrate(
         for nprobes, suffices in list(_between(steps)):
             steps.append(measured(nprobes, [count for count in counts if count <= suffices]))
     return _best([setting for step in steps for setting in step])
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """True nearest rows.
+
+    Attributes:
+        keys: One number for each (query, true row) pair, by which `_Answer` knows it.
+        number: The query of each, numbered among those that have true rows.
+        pairs: How many each of these queries has.
+    """
+
+    keys: Ints
+    number: Ints
+    pairs: Ints
+
+    @classmethod
+    def of(cls, view: View, segments: Ints, positions: Ints) -> _Truth:
+        """Return the true rows of queries, one row of both arrays each; a position of -1 is no row."""
+        known = positions >= 0
+        query = np.repeat(np.arange(len(known)), known.sum(axis=1))
+        _, number, pairs = np.unique(query, return_inverse=True, return_counts=True)
+        return cls(_keys(view, query, segments[known], positions[known]), number, pairs)
+
+    def margin(self, hit: npt.NDArray[np.bool_]) -> float:
+        """Return how far the mean recall of all queries may be below that of these, of which `hit` pairs were found.
+
+        The rows of one query tend to be found or missed together, so queries are counted, not pairs. The variance is at
+        least that of independent pairs with one hit and one miss added: a few queries without a miss prove little.
+        """
+        shares = np.bincount(self.number, hit) / self.pairs
+        missed = (len(hit) - np.count_nonzero(hit) + 1) / (len(hit) + 2)
+        variance = max(float(shares.var()), missed * (1 - missed) / (len(hit) / len(shares)))
+        return _ERRORS * float(np.sqrt(variance / len(shares)))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a search found.
+
+    Attributes:
+        keys: One number for each (query, candidate) pair, ascending.
+        places: The place of each among its query's candidates; below 0 for those that every search finds.
+        scored: The codes that were scored.
+        k: The rows that were wanted.
+        count: The candidates that were wanted.
+        is_widened: Whether more lists were probed than asked for, as these held fewer than k rows.
+    """
+
+    keys: Ints
+    places: Ints
+    scored: int
+    k: int
+    count: int
+    is_widened: bool
+
+    def places_of(self, wanted: Ints) -> Ints:
+        """Return the places of other keys, and a number above all places for those that are not there."""
+        if not len(self.keys):
+            return np.full(len(wanted), _NOWHERE)
+        at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        found: Ints = np.where(self.keys[at] == wanted, self.places[at], _NOWHERE)
+        return found
+
+
+class _Searches:
+    """Searches of the same queries, none of which is done twice."""
+
+    def __init__(self, view: View, queries: npt.NDArray[Any]) -> None:
+        self.view = view
+        self.queries = queries
+        self._answers: dict[int, list[_Answer]] = {}
+
+    def answer(self, k: int, nprobes: int, count: int) -> _Answer:
+        """Return the answer of a search, or an earlier one that has the same candidates in its first places."""
+        earlier = self._answers.setdefault(nprobes, [])
+        for answer in earlier:
+            has_them = answer.count == count or (self.view.best_first and answer.count > count)
+            if has_them and (answer.k == k or (answer.k > k and not answer.is_widened)):
+                return answer
+        earlier.append(self._searched(k, nprobes, count))
+        return earlier[-1]
+
+    def _searched(self, k: int, nprobes: int, count: int) -> _Answer:
+        view = self.view
+        found = view.candidates(self.queries, k, nprobes=nprobes, candidates=count, certain=False)
+        keys = _keys(view, found.query, found.segment, found.position)
+        order = np.argsort(keys)
+        places = np.arange(len(keys)) - np.searchsorted(found.query, found.query) - (view.vectors - len(view))
+        is_widened = found.probed_lists > nprobes * len(self.queries)
+        return _Answer(keys[order], places[order], found.scored_codes, k, count, is_widened)
 
 
 def settings_at(settings: Sequence[Setting], k: int) -> list[Setting]:
@@ -145,20 +245,6 @@ def _cost(setting: Setting) -> int:
     return setting.scored + _CANDIDATE_COST * setting.candidates
 
 
-def _margin(query: Ints, hit: npt.NDArray[np.bool_]) -> float:
-    """Return how far the mean recall of all queries may be below that of these queries.
-
-    `query` and `hit` hold, for each (query, true row) pair, the query and whether the row was found. The rows of one
-    query tend to be found or missed together, so queries are counted, not pairs. The variance is at least that of
-    independent pairs with one hit and one miss added: a few queries without a miss prove little.
-    """
-    asked, pairs = np.unique(query, return_counts=True)
-    shares = np.bincount(query, hit)[asked] / pairs
-    missed = (np.count_nonzero(~hit) + 1) / (len(hit) + 2)
-    variance = max(float(shares.var()), missed * (1 - missed) / float(pairs.mean()))
-    return _ERRORS * float(np.sqrt(variance / len(shares)))
-
-
 def _between(steps: Sequence[Sequence[Setting]]) -> Iterator[tuple[int, int]]:
     """Yield numbers of lists at every quarter between two steps of which the second finds clearly more rows.
 
@@ -172,20 +258,6 @@ def _between(steps: Sequence[Sequence[Setting]]) -> Iterator[tuple[int, int]]:
             apart = upper.nprobes - lower.nprobes
             for nprobes in sorted({lower.nprobes + apart * part // 4 for part in (1, 2, 3)} - {lower.nprobes}):
                 yield nprobes, suffices
-
-
-def _places(query: Ints, keys: Ints, wanted: Ints, always: int, absent: int) -> Ints:
-    """Return for each wanted key its place among its query's keys, the first `always` of which have places below 0.
-
-    `keys` are distinct and sorted by query. The place of a key that is not there is `absent`.
-    """
-    if not len(keys):
-        return np.full(len(wanted), absent)
-    order = np.argsort(keys)
-    at = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    place = np.arange(len(keys)) - np.searchsorted(query, query) - always
-    found: Ints = np.where(keys[at] == wanted, place[at], absent)
-    return found
 
 
 def _keys(view: View, query: Ints, segment: Ints, position: Ints) -> Ints:

@@ -324,6 +324,7 @@ class Probe:
         assert self.by_faiss is not None
         self.probed_lists += lists.size
         self.scored_codes += int(self.sizes[lists].sum())
+        count = min(count, len(self.entries))  # faiss orders as many places as it is asked for, filled or not
         rank, entry = self.by_faiss.best(self.asked.points[ask], lists, count, self.entries.chosen)
         hit = entry >= 0
         return np.repeat(ask, hit.sum(axis=1)), entry[hit], -rank[hit] if self.asked.is_dot else rank[hit]
