@@ -102,7 +102,7 @@ def _calibrated(searches: _Searches, truth: _Truth, k: int) -> tuple[Setting, ..
 
 @dataclass(frozen=True)
 class _Truth:
-    """True nearest rows.
+    """Hold true nearest rows.
 
     Attributes:
         keys: One number for each (query, true row) pair, by which `_Answer` knows it.
@@ -136,7 +136,7 @@ class _Truth:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a search found.
+    """Hold what a search found.
 
     Attributes:
         keys: One number for each (query, candidate) pair, ascending.
