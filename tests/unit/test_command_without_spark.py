@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +35,80 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.environment import settings_here
 
 ROOT = Path(hv.__file__).parents[1]
+Ran = Callable[..., list[tuple[int, list[dict[str, Any]]]]]
 
 _RUN = """
-import json, sys
+import json, os, sys
 from hudi_vector.command.main import main
 
-for arguments in json.loads(sys.argv[1]):
-    print("code", main(arguments), flush=True)
-    assert not {"pyspark", "py4j", "pandas"} & sys.modules.keys(), arguments
+for line in sys.stdin:
+    folder, more, commands = json.loads(line)
+    os.chdir(folder)
+    os.environ.update(more)
+    for arguments in commands:
+        print("code", main(arguments), flush=True)
+        assert not {"pyspark", "py4j", "pandas"} & sys.modules.keys(), arguments
+    for name in more:
+        del os.environ[name]
+    print("end", flush=True)
 import pyarrow as pa
 assert pa.table({"a": [1]}).to_pandas().shape == (1, 1)  # pandas is there where it is asked for
 """
+
+
+def without_java(tmp_path: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that finds no Java, and no settings but those that `more` names."""
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("JAVA", "SPARK", "PYSPARK", "HADOOP"))
+    }
+    return {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "PATH": str(tmp_path / "bin"),
+        "JAVA_HOME": str(tmp_path / "none"),
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A process that finds no Java, and runs commands of these tests: to load the package takes longer than they do."""
+    folder = tmp_path_factory.mktemp("process")
+    command, pipe = [sys.executable, "-c", _RUN], subprocess.PIPE
+    with (
+        (folder / "errors").open("w") as errors,
+        subprocess.Popen(
+            command, env=without_java(folder, {}), stdin=pipe, stdout=pipe, stderr=errors, text=True
+        ) as ran,
+    ):
+        yield ran
+        assert ran.stdin is not None
+        ran.stdin.close()
+        assert ran.wait(120) == 0, (folder / "errors").read_text()
+
+
+@pytest.fixture
+def ran(process: subprocess.Popen[str], tmp_path: Path) -> Ran:
+    """The exit code and the rows of each command, run in the test's folder with more variables."""
+
+    def run(*commands: list[str], **more: str) -> list[tuple[int, list[dict[str, Any]]]]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = [str(tmp_path), more, [[*words, "--format", "json"] for words in commands]]
+        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.flush()
+        found, rows = [], []
+        for line in iter(process.stdout.readline, "end\n"):
+            assert line, f"the process has ended: {process.wait(120)}"
+            if line.startswith("code "):
+                found.append((int(line.removeprefix("code ")), rows))
+                rows = []
+            else:
+                rows.append(json.loads(line))
+        return found
+
+    return run
 
 
 @pytest.fixture
@@ -65,44 +128,12 @@ def vectors(tmp_path: Path) -> Path:
     return made.path
 
 
-def without_java(tmp_path: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a process that finds no Java, and no settings but those that `more` names."""
-    (tmp_path / "bin").mkdir(exist_ok=True)
-    kept = {
-        key: value for key, value in os.environ.items() if not key.startswith(("JAVA", "SPARK", "PYSPARK", "HADOOP"))
-    }
-    return {
-        **kept,
-        "PYTHONPATH": str(ROOT),
-        "PATH": str(tmp_path / "bin"),
-        "JAVA_HOME": str(tmp_path / "none"),
-        **more,
-    }
-
-
-def ran(tmp_path: Path, *commands: list[str], **more: str) -> list[tuple[int, list[dict[str, Any]]]]:
-    """The exit code and the rows of each command, run where no Java is to be found, with more variables."""
-    env = without_java(tmp_path, more)
-    command = [sys.executable, "-c", _RUN, json.dumps([[*words, "--format", "json"] for words in commands])]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    found, rows = [], []
-    for line in done.stdout.splitlines():
-        if line.startswith("code "):
-            found.append((int(line.removeprefix("code ")), rows))
-            rows = []
-        else:
-            rows.append(json.loads(line))
-    return found
-
-
-def test_indexes_are_looked_after_without_spark(vectors: Path, tmp_path: Path) -> None:
+def test_indexes_are_looked_after_without_spark(ran: Ran, vectors: Path) -> None:
     def index(command: str, *more: str) -> list[str]:
         return ["index", command, "--table", str(vectors), *more]
 
     column = ("--column", "emb")
     described, narrowed, verified, compacted, dropped, none = ran(
-        tmp_path,
         index("describe"),
         index("describe", "--column", "EMB"),
         index("verify", *column),
@@ -120,12 +151,11 @@ def test_indexes_are_looked_after_without_spark(vectors: Path, tmp_path: Path) -
     assert not list(vectors.glob(".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments/*"))
 
 
-def test_indexes_are_made_and_measured_without_spark(vectors: Path, tmp_path: Path) -> None:
+def test_indexes_are_made_and_measured_without_spark(ran: Ran, vectors: Path) -> None:
     def index(command: str, *more: str) -> list[str]:
         return ["index", command, str(vectors), "--column", "emb", *more]
 
     refreshed, made, known, measured, short = ran(
-        tmp_path,
         index("refresh", "--metric", "l2"),
         index("create", "--metric", "cosine", "--kind", "ivf_flat", "--num-partitions", "4"),
         index("build-if-missing", "--metric", "cosine"),
@@ -148,13 +178,12 @@ def test_indexes_are_made_and_measured_without_spark(vectors: Path, tmp_path: Pa
         hv.index.create(None, str(vectors), "price")
 
 
-def test_vectors_are_found_and_columns_compared_without_spark(vectors: Path, tmp_path: Path) -> None:
+def test_vectors_are_found_and_columns_compared_without_spark(ran: Ran, vectors: Path, tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text("[1, 0, 0, 0]")
     np.save(tmp_path / "two.npy", np.eye(2, 4))
     (tmp_path / "labels.json").write_text('[["no such key"], []]')
     compare = ["vectors", "compare", str(vectors), "--old", "emb", "--new", "emb", "-k", "3", "--metric", "l2"]
     found, one, two = ran(
-        tmp_path,
         ["vectors", "find", str(vectors), "--column", "emb"],
         [*compare, "--old-queries", "one.json", "--new-queries", "one.json"],
         [*compare, "--old-queries", "two.npy", "--new-queries", "two.npy", "--labels", "labels.json"],
@@ -166,10 +195,10 @@ def test_vectors_are_found_and_columns_compared_without_spark(vectors: Path, tmp
     assert hv.vectors.find_vectors(Settings(), vectors, "no_such_column") == []
 
 
-def test_a_damaged_index_is_found_without_spark(vectors: Path, tmp_path: Path) -> None:
+def test_a_damaged_index_is_found_without_spark(ran: Ran, vectors: Path) -> None:
     (segment,) = vectors.glob(".hoodie/vector_index/v1/emb/l2-ivf_sq8/segments/*")
     segment.write_bytes(segment.read_bytes()[:-9])
-    ((code, (row,)),) = ran(tmp_path, ["index", "verify", "--table", str(vectors), "--column", "emb"])
+    ((code, (row,)),) = ran(["index", "verify", "--table", str(vectors), "--column", "emb"])
     assert (code, row["segment"]) == (1, segment.name)
 
 
@@ -191,7 +220,7 @@ def test_columns_of_the_table_are_completed(vectors: Path) -> None:
     assert completed("id,pr") == ["id,price"]
 
 
-def test_blobs_are_listed_and_tables_registered_without_spark(table: BlobTable, tmp_path: Path) -> None:
+def test_blobs_are_listed_and_tables_registered_without_spark(ran: Ran, table: BlobTable, tmp_path: Path) -> None:
     other = BlobTable(tmp_path.resolve() / "other", table.clock_ms)
     path = table.container(write_id(table.clock_ms, 1))
     instant = table.instant()
@@ -199,7 +228,6 @@ def test_blobs_are_listed_and_tables_registered_without_spark(table: BlobTable, 
     table.complete(instant, "commit")
     given, both = ["--table", str(table.path)], ["--with", str(other.path)]
     listed, entered, registered, left = ran(
-        tmp_path,
         ["list-containers", *given],
         ["register-tables", *given, *both],
         ["registered-tables", *given],
@@ -211,7 +239,7 @@ def test_blobs_are_listed_and_tables_registered_without_spark(table: BlobTable, 
     assert left == (0, [])
 
 
-def test_blobs_are_counted_checked_and_read_without_spark(table: BlobTable, tmp_path: Path) -> None:
+def test_blobs_are_counted_checked_and_read_without_spark(ran: Ran, table: BlobTable, tmp_path: Path) -> None:
     path = table.container(write_id(table.clock_ms, 1))
     (table.path / path).write_bytes(b"0123456789")
     instant = table.instant()
@@ -219,7 +247,6 @@ def test_blobs_are_counted_checked_and_read_without_spark(table: BlobTable, tmp_
     table.complete(instant, "commit")
     get = ["blobs", "get", str(table.path)]
     counted, sound, both, absent, wrong, no_blob, pair = ran(
-        tmp_path,
         ["blobs", "inventory", str(table.path)],
         ["blobs", "verify", str(table.path)],
         [*get, "2", "1", "--column", "IMG"],
@@ -266,11 +293,10 @@ def photos(tmp_path: Path) -> tuple[BlobTable, str, str]:
     return table, live, dead
 
 
-def test_the_cleaner_needs_no_spark(photos: tuple[BlobTable, str, str], tmp_path: Path) -> None:
+def test_the_cleaner_needs_no_spark(ran: Ran, photos: tuple[BlobTable, str, str]) -> None:
     table, live, dead = photos
     given = ["--table", str(table.path)]
     young, marked, explained, for_good, planned, cleaned, restored = ran(
-        tmp_path,
         ["mark-blobs", *given, "--conf", "hoodie.blob.clean.grace=90d"],
         ["mark-blobs", *given, "--conf", "spark.hoodie.blob.clean.grace=59d"],
         ["explain-blob", *given, "--path", live],
@@ -290,21 +316,23 @@ def test_the_cleaner_needs_no_spark(photos: tuple[BlobTable, str, str], tmp_path
     assert (table.path / dead).exists()
 
 
-def test_a_limit_of_the_settings_holds_without_spark(photos: tuple[BlobTable, str, str], tmp_path: Path) -> None:
+def test_a_limit_of_the_settings_holds_without_spark(
+    ran: Ran, photos: tuple[BlobTable, str, str], tmp_path: Path
+) -> None:
     table, _, dead = photos
     (tmp_path / "spark-defaults.conf").write_text("spark.hoodie.blob.clean.max.share  1\n")
     clean = ["clean-blobs", "--table", str(table.path)]
-    ((refused, _),) = ran(tmp_path, clean, SPARK_CONF_DIR=str(tmp_path))
+    ((refused, _),) = ran(clean, SPARK_CONF_DIR=str(tmp_path))
     assert refused == 3
     assert (table.path / dead).exists()
     allowed = [*clean, "--conf", "hoodie.blob.clean.max.share=100"]
-    ((code, _),) = ran(tmp_path, allowed, SPARK_CONF_DIR=str(tmp_path))
+    ((code, _),) = ran(allowed, SPARK_CONF_DIR=str(tmp_path))
     assert code == 0
     assert not (table.path / dead).exists()
 
 
 def test_a_table_on_an_object_store_is_cleaned_without_spark(
-    photos: tuple[BlobTable, str, str], tmp_path: Path
+    ran: Ran, photos: tuple[BlobTable, str, str], tmp_path: Path
 ) -> None:
     table, live, dead = photos
     with servers.lake() as (options, client):
@@ -318,7 +346,6 @@ def test_a_table_on_an_object_store_is_cleaned_without_spark(
         (tmp_path / "core-site.xml").write_text(f"<configuration>{named}</configuration>")
         given = ["--table", "s3a://lake/photos"]
         described, listed, cleaned = ran(
-            tmp_path,
             ["table", "s3a://lake/photos"],
             ["list-containers", *given],
             ["clean-blobs", *given, "--grace", "0s", "--max-share", "100"],
@@ -414,7 +441,7 @@ def test_settings_come_from_the_files_that_a_session_reads(tmp_path: Path, monke
         assert settings_here({}) is None
 
 
-def test_a_table_is_searched_explained_and_described_without_spark(vectors: Path, tmp_path: Path) -> None:
+def test_a_table_is_searched_explained_and_described_without_spark(ran: Ran, vectors: Path, tmp_path: Path) -> None:
     with hv.open(str(vectors), column="emb") as opened:
         query = opened.search([1.0, 0, 0, 0], 1, columns=["emb"], filter="id = 7").column("emb").to_pylist()[0]
         expected = opened.search(query, 3, metric="l2", columns=["id"], filter="id <> 7 AND price < 2").to_pylist()
@@ -425,7 +452,6 @@ def test_a_table_is_searched_explained_and_described_without_spark(vectors: Path
     (tmp_path / "q.json").write_text(json.dumps(query))
     column = [str(vectors), "--column", "emb"]
     (like, liked), (of_file, filed), (of_many, many), (of_groups, grouped), (described, facts), none, planned = ran(
-        tmp_path,
         ["search", *column, "--like", "7", "-k", "3", "--metric", "l2", "--columns", "id", "--filter", "price < 2"],
         ["search", *column, "--query-file", "q.json", "-k", "4", "--metric", "l2", "--columns", "id"],
         ["search", *column, "--query-file", "q.npy", "-k", "2", "--columns", "id"],
