@@ -20,7 +20,7 @@ from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-FILES, ROWS, DIMENSION = 8, 480, 8
+FILES, ROWS, DIMENSION, QUERIES = 8, 480, 8, 24
 DELAY = 0.25  # requests that are sent together are seen together on a busy machine
 
 
@@ -29,6 +29,8 @@ def bench() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
         main, data = (importlib.import_module(name) for name in ("object_store", "object_store_data"))
+        for module in (main, data):
+            patch.setattr(module, "QUERIES", QUERIES)  # each is asked of seven contestants, with a filter and without
         yield SimpleNamespace(main=main, data=data)
 
 

@@ -137,8 +137,9 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     purelib = next((home / "lib").glob("python*/site-packages"))
     # The package is installed first, so that it is found before an editable install of the running environment.
     command = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--no-deps"]
+    # Modules are compiled where they are imported, which most are not.
     ran = subprocess.run(
-        [*command, "--quiet", str(_wheel(built))], capture_output=True, text=True, check=False, cwd=home
+        [*command, "--quiet", "--no-compile", str(_wheel(built))], capture_output=True, text=True, check=False, cwd=home
     )
     assert ran.returncode == 0, ran.stderr
     (purelib / "zz_libraries.pth").write_text("\n".join(site.getsitepackages()) + "\n")
