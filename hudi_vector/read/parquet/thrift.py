@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,9 @@ __all__ = [
 _STOP, _TRUE, _FALSE = 0, 1, 2
 _LONG_LIST = 15
 _LIST = 9
+_BYTE, _DOUBLE = 3, 7  # between them are integers
+_LONG_STEP = 0x0F
+"""The largest first byte of a field whose number follows in full."""
 _MOST_BITS = 70  # ten bytes of seven bits
 STRUCT = 12
 """The type number of structs."""
@@ -40,11 +44,8 @@ def read_struct(data: bytes, begin: int = 0) -> tuple[dict[int, Any], int]:
         >>> read_struct(bytes([0x15, 0x06, 0x18, 2]) + b"ab" + bytes([0]))
         ({1: 3, 2: b'ab'}, 7)
     """
-    reader = _Reader(data, begin)
-    try:
-        return reader.struct(), reader.at
-    except RecursionError:
-        raise ValueError("structs are nested deeper than any file needs") from None
+    with _sound():
+        return _struct(data, begin)
 
 
 def list_of_structs(data: bytes, number: int) -> list[bytes]:
@@ -57,10 +58,8 @@ def list_of_structs(data: bytes, number: int) -> list[bytes]:
         >>> list_of_structs(struct_of({2: listed([inner, inner])}).data, 2) == [inner.data, inner.data]
         True
     """
-    try:
-        return _Reader(data, 0).structs(number)
-    except RecursionError:
-        raise ValueError("structs are nested deeper than any file needs") from None
+    with _sound():
+        return _structs(data, 0, number)
 
 
 def structs_in(values: Written) -> list[bytes]:
@@ -71,7 +70,8 @@ def structs_in(values: Written) -> list[bytes]:
         >>> structs_in(listed([inner, inner])) == [inner.data, inner.data]
         True
     """
-    return _Reader(values.data, 0).struct_list()
+    with _sound():
+        return _struct_list(values.data, 0)
 
 
 def fields_of(data: bytes) -> dict[int, Written]:
@@ -83,10 +83,8 @@ def fields_of(data: bytes) -> dict[int, Written]:
         >>> fields_of(struct_of({1: i32(3), 4: i64(8)}).data)[4] == i64(8)
         True
     """
-    try:
-        return _Reader(data, 0).encoded()
-    except RecursionError:
-        raise ValueError("structs are nested deeper than any file needs") from None
+    with _sound():
+        return dict(_encoded(data, 0))
 
 
 @dataclass(frozen=True)
@@ -143,139 +141,175 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-class _Reader:
-    """A decoder over bytes; `at` is the offset of the next value."""
-
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
-        self.at = at
-
-    def struct(self) -> dict[int, Any]:
-        """Read a struct up to its stop byte; return its fields by number."""
-        fields: dict[int, Any] = {}
-        number = 0
-        while True:
-            head = self._byte()
-            kind = head & 0x0F
-            if kind == _STOP:
-                return fields
-            number = number + (head >> 4) if head >> 4 else self._zigzag()
-            # A boolean field stores its value in place of the type.
-            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
-
-    def encoded(self) -> dict[int, Written]:
-        """Read a struct up to its stop byte; return its fields, still encoded, by number."""
-        fields: dict[int, Written] = {}
-        number = 0
-        while True:
-            head = self._byte()
-            kind = head & 0x0F
-            if kind == _STOP:
-                return fields
-            number = number + (head >> 4) if head >> 4 else self._zigzag()
-            begin = self.at
-            if kind not in (_TRUE, _FALSE):
-                self._value(kind)
-            fields[number] = Written(kind, self._data[begin : self.at])
-
-    def structs(self, wanted: int) -> list[bytes]:
-        """Return the encoded structs of a list that is field `wanted` of the struct here; none if it is missing."""
-        number = 0
-        while True:
-            head = self._byte()
-            kind = head & 0x0F
-            if kind == _STOP:
-                return []
-            number = number + (head >> 4) if head >> 4 else self._zigzag()
-            if number == wanted and kind == _LIST:
-                return self.struct_list()
-            if kind not in (_TRUE, _FALSE):
-                self._value(kind)
-
-    def struct_list(self) -> list[bytes]:
-        """Return the encoded structs of the list of structs here."""
-        size, kind = self._list_head()
-        if kind != STRUCT:
-            raise ValueError(f"a list of structs holds values of the type {kind}")
-        found = []
-        for _ in range(size):
-            begin = self.at
-            self.struct()
-            found.append(self._data[begin : self.at])
-        return found
-
-    def _value(self, kind: int) -> Any:
-        read = _READERS.get(kind)
-        if read is None:
-            raise ValueError(f"Thrift's compact protocol has no type {kind}")
-        return read(self)
-
-    def _byte(self) -> int:
-        at = self.at
-        if at >= len(self._data):
-            raise EOFError
-        self.at = at + 1
-        return self._data[at]
-
-    def _take(self, count: int) -> bytes:
-        taken = self._data[self.at : self.at + count]
-        if len(taken) < count:
-            raise EOFError
-        self.at += count
-        return taken
-
-    def _varint(self) -> int:
-        byte = self._byte()
-        value, shift = byte & 0x7F, 7
-        while byte >= 0x80:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if shift > _MOST_BITS:
-                raise ValueError("a number has more than 64 bits")
-        return value
-
-    def _zigzag(self) -> int:
-        value = self._varint()
-        return (value >> 1) ^ -(value & 1)
-
-    def _binary(self) -> bytes:
-        return self._take(self._varint())
-
-    def _double(self) -> float:
-        value: float = struct.unpack("<d", self._take(8))[0]
-        return value
-
-    def _list_head(self) -> tuple[int, int]:
-        head = self._byte()
-        return self._varint() if head >> 4 == _LONG_LIST else head >> 4, head & 0x0F
-
-    def _list(self) -> list[Any]:
-        size, kind = self._list_head()
-        return [self._value(kind) for _ in range(size)]
-
-    def _map(self) -> dict[Any, Any]:
-        size = self._varint()
-        if not size:
-            return {}
-        kinds = self._byte()
-        return {self._value(kinds >> 4): self._value(kinds & 0x0F) for _ in range(size)}
-
-    def _boolean(self) -> bool:
-        return self._byte() == _TRUE
+@contextmanager
+def _sound() -> Iterator[None]:
+    """Raise what the functions above promise of bytes that end too early or nest too deep."""
+    try:
+        yield
+    except IndexError:
+        raise EOFError from None
+    except RecursionError:
+        raise ValueError("structs are nested deeper than any file needs") from None
 
 
-_READERS: dict[int, Callable[[_Reader], Any]] = {
-    _TRUE: _Reader._boolean,
-    _FALSE: _Reader._boolean,
-    3: _Reader._byte,
-    4: _Reader._zigzag,
-    5: _Reader._zigzag,
-    6: _Reader._zigzag,
-    7: _Reader._double,
-    8: _Reader._binary,
-    _LIST: _Reader._list,
-    10: _Reader._list,
-    11: _Reader._map,
-    STRUCT: _Reader.struct,
+def _struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
+    """Read a struct up to its stop byte; return its fields by number, and where it ends."""
+    fields: dict[int, Any] = {}
+    number = 0
+    while kind := (head := data[at]) & 0x0F:
+        if head > _LONG_STEP:
+            number, at = number + (head >> 4), at + 1
+        else:
+            number, at = _zigzag(data, at + 1)
+        if _BYTE < kind < _DOUBLE:
+            value = data[at]
+            if value < 0x80:  # as most are
+                at += 1
+                fields[number] = value >> 1 ^ -(value & 1)
+            else:
+                fields[number], at = _zigzag(data, at)
+        elif kind == STRUCT:
+            fields[number], at = _struct(data, at)
+        elif kind in (_TRUE, _FALSE):  # a boolean field stores its value in place of the type
+            fields[number] = kind == _TRUE
+        else:
+            fields[number], at = _value(data, at, kind)
+    return fields, at + 1
+
+
+def _encoded(data: bytes, at: int) -> Iterator[tuple[int, Written]]:
+    """Yield the number of each field of a struct, and its value, still encoded."""
+    number = 0
+    while (kind := data[at] & 0x0F) != _STOP:
+        number, begin = _number(data, at, number)
+        at = begin if kind in (_TRUE, _FALSE) else _value(data, begin, kind)[1]
+        yield number, Written(kind, data[begin:at])
+
+
+def _structs(data: bytes, at: int, wanted: int) -> list[bytes]:
+    """Return the encoded structs of a list that is field `wanted` of a struct; none if it is missing."""
+    number = 0
+    while (kind := data[at] & 0x0F) != _STOP:
+        number, at = _number(data, at, number)
+        if number == wanted and kind == _LIST:
+            return _struct_list(data, at)
+        if kind not in (_TRUE, _FALSE):
+            at = _value(data, at, kind)[1]
+    return []
+
+
+def _struct_list(data: bytes, at: int) -> list[bytes]:
+    """Return the encoded structs of a list of structs."""
+    size, kind, at = _list_head(data, at)
+    if kind != STRUCT:
+        raise ValueError(f"a list of structs holds values of the type {kind}")
+    found = []
+    for _ in range(size):
+        begin, at = at, _struct(data, at)[1]
+        found.append(data[begin:at])
+    return found
+
+
+def _number(data: bytes, at: int, before: int) -> tuple[int, int]:
+    """Return the number of the field that begins here, after the one numbered `before`, and where its value begins."""
+    step = data[at] >> 4
+    return (before + step, at + 1) if step else _zigzag(data, at + 1)
+
+
+def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
+    return _reader(kind)(data, at)
+
+
+def _reader(kind: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    read = _READERS.get(kind)
+    if read is None:
+        raise ValueError(f"Thrift's compact protocol has no type {kind}")
+    return read
+
+
+def _taken(data: bytes, at: int, count: int) -> tuple[bytes, int]:
+    if at + count > len(data):
+        raise EOFError
+    return data[at : at + count], at + count
+
+
+def _number_of_bits(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    value, shift = byte & 0x7F, 7
+    while byte >= 0x80:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > _MOST_BITS:
+            raise ValueError("a number has more than 64 bits")
+    return value, at + 1
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _number_of_bits(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _byte(data: bytes, at: int) -> tuple[int, int]:
+    return data[at], at + 1
+
+
+def _boolean(data: bytes, at: int) -> tuple[bool, int]:
+    return data[at] == _TRUE, at + 1
+
+
+def _binary(data: bytes, at: int) -> tuple[bytes, int]:
+    count, at = _number_of_bits(data, at)
+    return _taken(data, at, count)
+
+
+def _double(data: bytes, at: int) -> tuple[float, int]:
+    value, at = _taken(data, at, 8)
+    return struct.unpack("<d", value)[0], at
+
+
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    head, at = data[at], at + 1
+    size, at = _number_of_bits(data, at) if head >> 4 == _LONG_LIST else (head >> 4, at)
+    return size, head & 0x0F, at
+
+
+def _list(data: bytes, at: int) -> tuple[list[Any], int]:
+    size, kind, at = _list_head(data, at)
+    if not size:
+        return [], at  # of whatever type
+    read, values = _reader(kind), []
+    for _ in range(size):
+        value, at = read(data, at)
+        values.append(value)
+    return values, at
+
+
+def _map(data: bytes, at: int) -> tuple[dict[Any, Any], int]:
+    size, at = _number_of_bits(data, at)
+    if not size:
+        return {}, at
+    kinds, at = _byte(data, at)
+    values = {}
+    for _ in range(size):
+        key, at = _value(data, at, kinds >> 4)
+        values[key], at = _value(data, at, kinds & 0x0F)
+    return values, at
+
+
+# A function for each type, without an object that knows the place: footers have thousands of values.
+_READERS: dict[int, Callable[[bytes, int], tuple[Any, int]]] = {
+    _TRUE: _boolean,
+    _FALSE: _boolean,
+    _BYTE: _byte,
+    4: _zigzag,
+    5: _zigzag,
+    6: _zigzag,
+    _DOUBLE: _double,
+    8: _binary,
+    _LIST: _list,
+    10: _list,
+    11: _map,
+    STRUCT: _struct,
 }
