@@ -15,12 +15,22 @@ def best_groups(
 ) -> list[tuple[int, R]]:
     """The rank of its group, from 1, and each row that is found, out of all rows with the nearest first."""
     members: dict[Hashable, list[R]] = {}
+    full = 0
     for row in ordered:
         values = group(row)
         key = values if isinstance(values, tuple) else (values,)
-        if not (drop_nulls and None in key):
-            members.setdefault(tuple(map(_same, key)), []).append(row)
-    return [(rank, row) for rank, rows in enumerate(list(members.values())[:k], 1) for row in rows[:per_group]]
+        if drop_nulls and None in key:
+            continue
+        same = tuple(map(_same, key))
+        if same not in members and len(members) == k:
+            continue
+        own = members.setdefault(same, [])
+        if len(own) < per_group:
+            own.append(row)
+            full += len(own) == per_group
+        if full == k:
+            break  # no later row changes anything
+    return [(rank, row) for rank, rows in enumerate(members.values(), 1) for row in rows]
 
 
 def _same(value: Any) -> Hashable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +225,11 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str, l
     return files, directory, rows
 
 
-def distances(rows: list[Row], query: Any) -> Any:
-    return exact_distances(np.array([row.emb for row in rows]), query, "l2")
+def nearest_first(rows: list[Row], queries: Sequence[Any]) -> Iterator[Iterator[Row]]:
+    """All rows for each query, equally near ones by their place."""
+    vectors = np.array([row.emb for row in rows])
+    for query in queries:
+        yield (rows[n] for n in np.argsort(exact_distances(vectors, query, "l2"), kind="stable").tolist())
 
 
 @pytest.mark.parametrize(("k", "per_group"), [(1, 1), (10, 1), (60, 1), (400, 1), (10, 3), (4, 25), (2, 200)])
@@ -239,9 +242,8 @@ def test_an_exact_answer_by_an_index_is_that_of_a_scan(
     queries = [*QUERIES, np.array(rows[0].emb)]
     asked: dict[str, Any] = {"metric": "l2", "group_by": "doc", "per_group": per_group, "columns": ["id"]}
     with hv.open(files=files, column="emb", index_directory=directory, options=uncached) as t:
-        for query in queries:
+        for query, order in zip(queries, nearest_first(rows, queries), strict=True):
             hits = t.search(query, k, **asked)
-            order = [rows[n] for n in np.argsort(distances(rows, query), kind="stable")]
             best = best_groups(order, lambda row: row.name, k, per_group)
             assert pairs(hits) == [(rank, row.id) for rank, row in best]
             assert hits.report.slices == {"index": 4}
@@ -268,8 +270,7 @@ def test_an_approximate_search_keeps_its_recall_in_groups(
         assert not hits.plan.index.certain
         number, ids = hits.column("_hudi_query_index").to_numpy(), np.array(hits.column("id").to_pylist())
         shares = []
-        for asking, query in enumerate(queries):
-            order = [rows[n] for n in np.argsort(distances(rows, query), kind="stable")]
+        for asking, order in enumerate(nearest_first(rows, list(queries))):
             true = best_groups(order, lambda row: row.name, k, per_group)
             found = ids[number == asking].tolist()
             names = {rows[row].name for row in found}
