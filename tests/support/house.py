@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 __all__ = [
@@ -212,12 +212,14 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
 def module_of(path: Path) -> str:
     """The name of a file's module below the package, such as ``read.spec``; empty for the root."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def room_of(module: str) -> str:
     """The package of a module: the module itself where that is a package, or lies at the top."""
     if (PACKAGE / module.replace(".", "/")).is_dir():
@@ -225,7 +227,7 @@ def room_of(module: str) -> str:
     return module.rpartition(".")[0] or module
 
 
-@lru_cache(maxsize=1)
+@cache
 def _known() -> frozenset[str]:
     return frozenset(map(module_of, modules()))
 

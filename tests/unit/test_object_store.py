@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -215,10 +216,9 @@ def test_filter_columns_of_many_files_are_read_at_once(store: Any, lake: Path) -
     assert seen.most_at_once <= IO_PARALLELISM.default
 
 
-@pytest.mark.parametrize("keep", [True, False])
-@pytest.mark.parametrize("has_index", [True, False])
-def test_columns_of_rows_are_read_once(store: Any, tmp_path: Path, keep: bool, has_index: bool) -> None:
-    """Large and small ones, flat and nested, with a page index and without one."""
+@cache
+def columns_of_rows(has_index: bool) -> tuple[pa.Table, bytes]:
+    """Large and small columns, flat and nested, and a file of them with a page index or without one."""
     count = 100_000
     table = pa.table(
         {
@@ -228,9 +228,16 @@ def test_columns_of_rows_are_read_once(store: Any, tmp_path: Path, keep: bool, h
             "few": [number % 3 for number in range(count)],
         }
     )
-    pq.write_table(table, tmp_path / "f.parquet", compression="none", use_dictionary=["few"],
-                   write_page_index=has_index, row_group_size=90_000)  # fmt: skip
-    content = (tmp_path / "f.parquet").read_bytes()
+    file = pa.BufferOutputStream()
+    pq.write_table(table, file, compression="none", use_dictionary=["few"], write_page_index=has_index,
+                   row_group_size=90_000)  # fmt: skip
+    return table, file.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+@pytest.mark.parametrize("keep", [True, False])
+def test_columns_of_rows_are_read_once(store: Any, keep: bool, has_index: bool) -> None:
+    table, content = columns_of_rows(has_index)
     store.client.put_object(Bucket="lake", Key="columns.parquet", Body=content)
     store.warm("columns")
     options = StorageOptions.of(store.settings)
@@ -294,8 +301,8 @@ def test_a_search_that_failed_sends_nothing_more(store: Any, lake: Path) -> None
     slowly = {"hoodie.vector.io.parallelism": "4"}
     with hv.open("s3a://lake/torn", column="emb", storage_options=store.settings, options=slowly) as table:
         found = store.client.list_objects_v2(Bucket="lake", Prefix="torn/g00/")["Contents"]
-        for key in sorted(found, key=lambda each: -each["Size"])[20:]:
-            store.client.delete_object(Bucket="lake", Key=key["Key"])
+        small = [{"Key": each["Key"]} for each in sorted(found, key=lambda each: -each["Size"])[20:]]
+        store.client.delete_objects(Bucket="lake", Delete={"Objects": small})
         with store.watched() as seen:
             with pytest.raises(DataFileError, match=r"cannot be (read|opened): it is gone$"):
                 answer(table, mode="exact")

@@ -44,10 +44,12 @@ def edges() -> dict[str, frozenset[str]]:
     return {house.module_of(path): frozenset(house.imports(path)) for path in MODULES}
 
 
-def names_of(path: Path) -> Iterator[tuple[str, bool]]:
+@cache
+def names_of(path: Path) -> tuple[tuple[str, bool], ...]:
     """What a file imports, in full, and whether at module level (``if TYPE_CHECKING`` left out)."""
     tree = ast.parse(path.read_text("utf-8"))
     eager = {id(node) for node in _module_level(tree.body)}
+    found = []
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
@@ -55,8 +57,8 @@ def names_of(path: Path) -> Iterator[tuple[str, bool]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide the room"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        for name in names:
-            yield name, id(node) in eager
+        found += [(name, id(node) in eager) for name in names]
+    return tuple(found)
 
 
 def faces(room: str) -> frozenset[str]:
@@ -101,6 +103,7 @@ def _shown(module: str) -> frozenset[str]:
     return frozenset(name.rpartition(".")[0].removeprefix("hudi_vector.") for name in faces(module))
 
 
+@cache
 def _imported() -> dict[str, set[str]]:
     """The packages that each package imports."""
     found: dict[str, set[str]] = {name: set() for name in ROOMS}
