@@ -82,17 +82,21 @@ class Lair:
         """Where the services of the table note what they do."""
         return self.table.path / ".hoodie/blob_service/v1"
 
-    def precious(self) -> dict[str, bytes | str]:
-        """All that no side file may change: what lies beside the table, and its data and timeline."""
-        ours = [self.table.path / ".hoodie" / name for name in ("blob_service", "blob_refs", "vector_index", "blobs")]
-        ours.append(self.root / "other/.hoodie/blob_service")  # which shares its blobs, and notes it
+    def precious(self, *notes: str) -> dict[str, bytes | str]:
+        """All that no side file may change: what lies beside the table and the folders `notes`, its data and timeline."""
+        own = {f"{self.table.path}/.hoodie/{name}" for name in ("blob_service", "blob_refs", "vector_index", "blobs")}
+        own.add(f"{self.root}/other/.hoodie/blob_service")  # which shares its blobs, and notes it
+        own |= {f"{self.root}/{name}" for name in notes}
         found: dict[str, bytes | str] = {}
-        for folder, _, names in os.walk(self.root):
-            if not any(Path(folder).is_relative_to(own) for own in ours):
-                found[folder] = "a folder"
-                found |= {f"{folder}/{name}": Path(folder, name).read_bytes() for name in names}
-        # A folder of notes of its own may appear where there was none.
-        return {path: held for path, held in found.items() if path not in {str(own) for own in ours}}
+        for folder, folders, names in os.walk(self.root):
+            # A folder of notes of its own may appear where there was none.
+            folders[:] = [name for name in folders if f"{folder}/{name}" not in own]
+            found[folder] = "a folder"
+            for path in (f"{folder}/{name}" for name in names):
+                if path not in own:
+                    with open(path, "rb") as file:
+                        found[path] = file.read()
+        return found
 
     def unneeded(self) -> Any:
         """A mark by itself."""
