@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import struct
 import tarfile
 import tempfile
@@ -35,14 +36,20 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 QUERIES = np.random.default_rng(2).standard_normal((5, 4))
 
 
-@pytest.fixture(params=["1.2.0_v8_mor", "1.1.1_v9_mor"])
-def table(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+@pytest.fixture(scope="module", params=["1.2.0_v8_mor", "1.1.1_v9_mor"])
+def template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """A real table, inserted, updated, updated by older rows and deleted from; with an index of its base files."""
+    folder = tmp_path_factory.mktemp(request.param)
     with tarfile.open(FIXTURES / f"{request.param}.tar.gz") as packed:
-        packed.extractall(tmp_path, filter="data")
-    path = str(tmp_path / "table")
-    indexed(path)
-    return path
+        packed.extractall(folder, filter="data")
+    indexed(str(folder / "table"))
+    return folder / "table"
+
+
+@pytest.fixture
+def table(template: Path, tmp_path: Path) -> str:
+    """A copy of that table, which a test may change."""
+    return str(shutil.copytree(template, tmp_path / "table"))
 
 
 def indexed(path: str) -> Index:
