@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,15 +71,18 @@ class Index:
 def indexes_at(home: IndexHome, options: StorageOptions) -> list[Index]:
     """Return the indexes in a home that have a whole manifest, ordered by metric and kind.
 
-    Raises UnsupportedTableError if a manifest has a version that this package does not know.
+    Where an object store tells the files of the home in one answer, manifests are not listed again. Raises
+    UnsupportedTableError if a manifest has a version that this package does not know.
     """
-    found = open_storage(home.root, options).each(lambda place: opened_index(place, options), home.places(options))
+    storage = open_storage(home.root, options)
+    below = storage.all_below(home.folder)
+    found = storage.each(lambda place: opened_index(place, options, below), home.places(options, below))
     return [index for index in found if index is not None]
 
 
-def opened_index(place: IndexPlace, options: StorageOptions) -> Index | None:
-    """Return the index at a place, or None."""
-    manifest = newest_manifest(open_storage(place.folder, options), place.folder, place.key)
+def opened_index(place: IndexPlace, options: StorageOptions, below: Sequence[FileInfo] | None = None) -> Index | None:
+    """Return the index at a place, or None; `below` are all files there, among others, if they have been listed."""
+    manifest = newest_manifest(open_storage(place.folder, options), place.folder, place.key, below)
     return None if manifest is None else Index(place.base, place.folder, manifest, place.key)
 
 

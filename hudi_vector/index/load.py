@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.files import (
@@ -20,7 +21,9 @@ from hudi_vector.index.files import (
     segment_uri,
 )
 from hudi_vector.index.kinds.candidates import View
+from hudi_vector.index.kinds.faiss_library import is_installed, library
 from hudi_vector.index.kinds.joined import AnySegment, joined_view
+from hudi_vector.index.kinds.model import IndexModel
 from hudi_vector.index.manifest import ManifestEntry, PackPlace
 from hudi_vector.index.packs.layout import PackHead, read_head
 from hudi_vector.index.packs.lists import PackFile, stored_view
@@ -39,7 +42,20 @@ from hudi_vector.storage import Storage, StorageOptions, open_storage
 from hudi_vector.storage.parallel import ahead
 from hudi_vector.table.recent import Recent
 
-__all__ = ["damaged_segments", "forget_view", "kept_view", "load_key_hashes", "load_view"]
+__all__ = [
+    "damaged_segments",
+    "forget_view",
+    "kept_view",
+    "load_key_hashes",
+    "load_libraries",
+    "load_view",
+    "read_ahead",
+]
+
+_Begin = tuple[IndexModel, Sequence[tuple[PackFile, bytes]]]
+
+_AHEAD_BYTES = 8 << 20
+"""Heads of packs are read before a search needs them up to so many bytes."""
 
 _LOADING: Recent[tuple[object, ...], threading.Lock] = Recent(256)
 
@@ -82,10 +98,7 @@ def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], option
     storage, packs = open_storage(folder, options), packs_of(entries)
     if not packs or any(entry.pack is None for entry in entries):
         return _joined_whole(storage, folder, model_id, entries)
-    model, *opened = storage.together(
-        partial(load_model, storage, folder, model_id),
-        *(partial(head_content, storage, folder, place) for place in packs),
-    )
+    model, opened = _begin(storage, folder, model_id, list(packs))
     heads = [
         read_head(content, model, file.uri, place.bytes) for (file, content), place in zip(opened, packs, strict=True)
     ]
@@ -93,6 +106,58 @@ def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], option
     if whole and view.lists is not None:
         view.lists.need(None)
     return view
+
+
+def load_libraries() -> None:
+    """Load faiss, and pandas, which pyarrow imports at its first conversion, where they are installed."""
+    pa.array([0])
+    if is_installed():
+        library("ivf_sq8")
+
+
+def read_ahead(folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions) -> None:
+    """Read what the first search of an index begins with: its model, and the heads of its packs if they are small.
+
+    They are in the process's cache until that search takes them, and are not read ahead again while the cache remembers
+    it. Raises DataFileError if one cannot be read.
+    """
+    if process_cache().get(_begun_key(folder, model_id)) is not None:
+        return
+    packs = list(packs_of(entries))
+    is_small = sum(place.head for place in packs) <= min(_AHEAD_BYTES, process_cache().budget)
+    if packs and is_small and all(entry.pack is not None for entry in entries):
+        model, opened = _read_begin(open_storage(folder, options), folder, model_id, packs)
+        nbytes = model.centroids.nbytes + sum(len(content) for _, content in opened)
+        held = {place.name: one for place, one in zip(packs, opened, strict=True)}
+        process_cache().put(_ahead_key(folder, model_id), (model, held), nbytes)
+        process_cache().put(_begun_key(folder, model_id), True, 64)
+
+
+def _begin(storage: Storage, folder: str, model_id: str, packs: Sequence[PackPlace]) -> _Begin:
+    """Return a model, and packs with the bytes of their heads; what was read ahead is taken out of the cache."""
+    found: tuple[IndexModel, dict[str, tuple[PackFile, bytes]]] | None
+    found = process_cache().get(_ahead_key(folder, model_id))
+    if found is None or any(place.name not in found[1] for place in packs):
+        return _read_begin(storage, folder, model_id, packs)
+    process_cache().forget(_ahead_key(folder, model_id))
+    return found[0], [found[1][place.name] for place in packs]
+
+
+def _read_begin(storage: Storage, folder: str, model_id: str, packs: Sequence[PackPlace]) -> _Begin:
+    """Read a model, and packs with the bytes of their heads, all at once."""
+    model, *opened = storage.together(
+        partial(load_model, storage, folder, model_id),
+        *(partial(head_content, storage, folder, place) for place in packs),
+    )
+    return model, opened
+
+
+def _begun_key(folder: str, model_id: str) -> tuple[object, ...]:
+    return ("index begun", folder, model_id)
+
+
+def _ahead_key(folder: str, model_id: str) -> tuple[object, ...]:
+    return ("index ahead", folder, model_id)
 
 
 def _places(

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.index.files import indexes_folder
-from hudi_vector.storage import StorageOptions, join, normalise, open_storage
+from hudi_vector.storage import FileInfo, StorageOptions, join, normalise, open_storage
 
 __all__ = ["IndexHome", "IndexPlace", "columns_at", "in_directory", "in_table", "of_files"]
 
@@ -64,9 +64,17 @@ class IndexHome:
             name += f"-{_digest(text)}"
         return self._place(name)
 
-    def places(self, options: StorageOptions) -> list[IndexPlace]:
-        """Return the locations where the column may have indexes, ordered by name."""
-        return [self._place(name) for name in sorted(open_storage(self.root, options).list_folders(self.folder))]
+    def places(self, options: StorageOptions, below: Sequence[FileInfo] | None = None) -> list[IndexPlace]:
+        """Return the locations where the column may have indexes, ordered by name.
+
+        `below` are all files below `folder`, if they have been listed.
+        """
+        if below is None:
+            names = set(open_storage(self.root, options).list_folders(self.folder))
+        else:
+            inside = (info.uri.removeprefix(f"{self.folder}/").partition("/") for info in below)
+            names = {name for name, has_more, _ in inside if has_more}
+        return [self._place(name) for name in sorted(names)]
 
     def _place(self, name: str) -> IndexPlace:
         key = hashlib.sha256("\n".join([*self.files, self.column, name]).encode()).hexdigest() if self.files else ""

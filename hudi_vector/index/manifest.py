@@ -6,6 +6,7 @@ import logging
 import math
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import ELEMENTS, MODEL_ID, MOST_DIMENSIONS, IndexModel
 from hudi_vector.index.kinds.segment import FileFingerprint
 from hudi_vector.kernels.metrics import INDEXED
-from hudi_vector.storage import Storage, join
+from hudi_vector.storage import FileInfo, Storage, join
 from hudi_vector.storage.records import Record
 from hudi_vector.storage.side_files import generation_of, is_side_file, names_of
 from hudi_vector.storage.stored_values import at_least, has_form, one_of
@@ -165,14 +166,16 @@ def publish_manifest(storage: Storage, folder: str, manifest: IndexManifest, key
     return replace(published, name=name)
 
 
-def newest_manifest(storage: Storage, folder: str, key: str = "") -> IndexManifest | None:
+def newest_manifest(
+    storage: Storage, folder: str, key: str = "", below: Sequence[FileInfo] | None = None
+) -> IndexManifest | None:
     """Return the newest valid manifest of an index, or None; damaged and invalid manifests are skipped.
 
-    `key` identifies the list of files if several share the folder. Raises UnsupportedTableError if a newer manifest has
-    a version that this package does not know.
+    `key` identifies the list of files if several share the folder. `below` are all files of the folder, if they have
+    been listed. Raises UnsupportedTableError if a newer manifest has a version that this package does not know.
     """
     manifests = manifests_folder(folder, key)
-    names = names_of(storage, manifests)
+    names = names_of(storage, manifests, below)
     known = _READ.get((manifests, names[0])) if names else None
     if known is not None:
         return known

@@ -251,8 +251,8 @@ class DocumentTable:
             wanted = asked(where.text)
             if where.accepts is not None:
                 wanted = replace(wanted, where=self._among(snapshot, filter))
-            found = wanted.find(snapshot, self._known_indexes(snapshot, tuning), running)
             names = [self.id_column, self.text_column, *columns.names, *([self.vector_column] if vectors else [])]
+            found = wanted.find(snapshot, self._known_indexes(snapshot, tuning), running, names)
             rows, distances = found.columns(names), found.winners.distance.tolist()
             found.report(names)
             return [

@@ -24,6 +24,7 @@ from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.logs.touched import Touched, TouchedSlice, touched_rows
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.predicate.nodes import Predicate
+from hudi_vector.read.rows_ahead import RowsAhead
 from hudi_vector.read.several import Together
 from hudi_vector.read.spec import ScanCounts, ScanSpec, SliceReader
 
@@ -41,6 +42,7 @@ __all__ = [
     "offer_slice",
     "open_base",
     "open_slice",
+    "reading_ahead",
     "search_slice",
     "search_together",
     "settled",
@@ -199,7 +201,10 @@ class Asked(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """The query vectors, shape (m, d), float64, with the metric, the number of neighbours of each, and the deadline."""
+    """The query vectors, shape (m, d), float64, with the metric, the number of neighbours of each, and the deadline.
+
+    `ahead` reads columns of likely winners, of one query, while their vectors are read.
+    """
 
     vectors: Floats
     metric: str
@@ -207,6 +212,7 @@ class Question:
     max_distance: float | None = None
     block_queries: int = 1024
     deadline: Deadline = field(default=NEVER, repr=False, compare=False)
+    ahead: RowsAhead | None = field(default=None, repr=False, compare=False)
 
     @property
     def grouping(self) -> None:
@@ -260,6 +266,14 @@ class Question:
     def found(self, slices: Slices, bounds: Bounds) -> Iterable[SliceFound]:
         """Yield the hits of all slices, in one pass."""
         return slices.search(self, bounds)
+
+
+def reading_ahead(asked: Q, names: Sequence[str]) -> tuple[Q, RowsAhead | None]:
+    """Return a question that reads these columns of likely winners ahead, and what reads them; of one query alone."""
+    if not isinstance(asked, Question) or len(asked.vectors) != 1 or not names:
+        return asked, None
+    ahead = RowsAhead(names)
+    return replace(asked, ahead=ahead), ahead
 
 
 class _Nearest:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hudi_vector import options
-from hudi_vector.errors import InvalidArgumentError, number_of
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError, number_of
 from hudi_vector.index.calibration.calibrate import setting_at, settings_at
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.kinds.faiss_library import is_installed
 from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.load import read_ahead
 from hudi_vector.index.locations import in_directory, in_table
 from hudi_vector.query.plan import IndexUse
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.read.parquet.vector_pages import RangeReads
-from hudi_vector.storage import open_storage
+from hudi_vector.storage import open_storage, scheme_of
 from hudi_vector.table.model import Source
 
-__all__ = ["Choice", "IndexNeed", "choose_index", "external_directory", "known_indexes"]
+__all__ = ["Choice", "IndexNeed", "choose_index", "external_directory", "indexes_and_heads", "known_indexes"]
 
 _FILTERED_RECALL = 0.99
 _MAKE_ONE = "make such an index with hudi_vector.index.create, or"
@@ -63,6 +65,16 @@ def known_indexes(source: Source, column: str, conf: Mapping[str, str], tuning: 
         homes.append(in_directory(directory, source.uri, column))
     storage = open_storage(source.uri, source.options)
     return [index for found in storage.each(lambda home: indexes_at(home, source.options), homes) for index in found]
+
+
+def indexes_and_heads(source: Source, column: str, conf: Mapping[str, str], tuning: Tuning) -> list[Index]:
+    """Return what `known_indexes` does; on an object store, what searches by an only index begin with is read too."""
+    found = known_indexes(source, column, conf, tuning)
+    if len(found) == 1 and scheme_of(found[0].folder) != "file":
+        known = found[0].manifest
+        with suppress(HudiVectorError, OSError):  # a search that needs it says why it cannot be read
+            read_ahead(found[0].folder, known.model_id, known.entries, source.options)
+    return found
 
 
 def choose_index(indexes: Sequence[Index], need: IndexNeed, tuning: Tuning, conf: Mapping[str, str]) -> Choice:

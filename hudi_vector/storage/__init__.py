@@ -252,6 +252,17 @@ class Storage:
         listed, folders = self.list_both(uri)
         return listed + self._below(uri, [folder for folder in folders if folder != hidden])
 
+    def all_below(self, uri: str) -> list[FileInfo] | None:
+        """Return all files below a folder if an object store tells them in one answer; None otherwise."""
+        objects = self._objects_for(uri)
+        if objects is None:
+            return None
+        try:
+            first, is_all = objects.first_below(self.path(uri), "")
+        except ValueError:
+            return None
+        return [FileInfo(self.uri(place), size, mtime_ns) for place, size, mtime_ns in first] if is_all else None
+
     def list_folders(self, uri: str) -> list[str]:
         """Return the names of the folders in a folder; a missing folder has none."""
         if self.scheme == "file":

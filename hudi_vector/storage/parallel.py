@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -216,6 +216,8 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 def begun(call: Callable[[], R]) -> Callable[[], R]:
     """Begin a call in a thread of this module, and return a function that waits for its result, or raises its error.
 
+    It waits no longer than what waits is wanted, as `while_wanted` says.
+
     Example:
         >>> begun(lambda: 1)()
         1
@@ -229,7 +231,14 @@ def begun(call: Callable[[], R]) -> Callable[[], R]:
         _HERE.level = level + 1
         return call()
 
-    return threads_named(f"hudi-vector-io-{level + 1}", _parallelism).submit(calling).result
+    future = threads_named(f"hudi-vector-io-{level + 1}", _parallelism).submit(calling)
+
+    def waited() -> R:
+        while not wait([future], _LOOK_SECONDS).done:
+            _require_wanted()
+        return future.result()
+
+    return waited
 
 
 def ahead(calls: Iterable[Callable[[], R]]) -> Iterator[R]:

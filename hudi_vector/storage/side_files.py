@@ -15,7 +15,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
-from hudi_vector.storage import Storage, join
+from hudi_vector.storage import FileInfo, Storage, join
 
 __all__ = [
     "forget",
@@ -104,9 +104,13 @@ def newest(
     return None
 
 
-def names_of(storage: Storage, folder: str) -> list[str]:
-    """Return the names of the side files of a folder, newest first; some files may not be whole."""
-    return sorted((info.name for info in storage.list_files(folder) if is_side_file(info.name)), reverse=True)
+def names_of(storage: Storage, folder: str, below: Sequence[FileInfo] | None = None) -> list[str]:
+    """Return the names of the side files of a folder, newest first; some files may not be whole.
+
+    `below` are all files of the folder, among others, if they have been listed.
+    """
+    listed = storage.list_files(folder) if below is None else [i for i in below if i.uri.rpartition("/")[0] == folder]
+    return sorted((info.name for info in listed if is_side_file(info.name)), reverse=True)
 
 
 def forget(storage: Storage, folder: str, kept: Container[str | None]) -> None:

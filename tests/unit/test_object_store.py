@@ -136,10 +136,10 @@ def answer(table: Any, **asked: Any) -> list[tuple[int, str, float]]:
 @pytest.mark.parametrize(
     ("name", "asked", "requests", "waves"),
     [
-        ("f8", {"recall_target": 0.95}, 25, 8),
-        ("f200", {"recall_target": 0.95}, 45, 8),
-        ("p50", {"recall_target": 0.95}, 90, 9),
-        ("f8", {"recall_target": 1.0}, 25, 8),
+        ("f8", {"recall_target": 0.95}, 25, 4),
+        ("f200", {"recall_target": 0.95}, 60, 4),
+        ("p50", {"recall_target": 0.95}, 90, 4),
+        ("f8", {"recall_target": 1.0}, 25, 6),
         ("f8", {"mode": "exact"}, 24, 7),
         ("f200", {"mode": "exact"}, 220, 10),
         ("f200", {"mode": "exact", "filter": "price < 90"}, 220, 10),
@@ -176,7 +176,7 @@ def test_a_thousand_files_take_no_more_waves(store: Any, tmp_path: Path) -> None
     store.set_delay(0)
     assert found == expected
     assert seen.heads == 0
-    assert (len(seen.requests) <= 60, seen.waves <= 10) == (True, True), slow.summary(seen)
+    assert (len(seen.requests) <= 60, seen.waves <= 6) == (True, True), slow.summary(seen)
     of_lists = [request.start for request in filtered.requests if request.key.endswith(".pack")]
     of_columns = [request.end for request in filtered.requests if request.key.endswith(".parquet")]
     assert min(of_lists) < min(of_columns), "the rows of lists are read while filter columns are"
@@ -196,8 +196,8 @@ def test_a_second_search_and_one_with_a_filter(store: Any, lake: Path) -> None:
         store.set_delay(0)
         found.append(answer(table, filter="price < 20", recall_target=0.95))
     assert found == expected
-    assert (len(again.requests) <= 10, again.waves <= 2) == (True, True), slow.summary(again)
-    assert filtered.waves <= 3, slow.summary(filtered)
+    assert (len(again.requests) <= 10, again.waves <= 1) == (True, True), slow.summary(again)
+    assert filtered.waves <= 2, slow.summary(filtered)
 
 
 def test_filter_columns_of_many_files_are_read_at_once(store: Any, lake: Path) -> None:
@@ -212,7 +212,7 @@ def test_filter_columns_of_many_files_are_read_at_once(store: Any, lake: Path) -
             found = answer(table, **asked)
         store.set_delay(0)
     assert found == expected
-    assert (len(seen.requests) <= 90, seen.waves <= 5) == (True, True), slow.summary(seen)
+    assert (len(seen.requests) <= 95, seen.waves <= 3) == (True, True), slow.summary(seen)
     assert seen.most_at_once <= IO_PARALLELISM.default
 
 
@@ -332,8 +332,10 @@ def assert_counted(report: Any, seen: Any) -> None:
     ],
 )
 def test_a_report_counts_what_the_store_saw(store: Any, lake: Path, name: str, asked: dict[str, Any]) -> None:
-    with opened(store, name) as table:
-        store.set_delay(DELAY)
+    store.set_delay(DELAY)
+    with store.watched() as opening:
+        table = opened(store, name)
+    with table:
         reports = []
         for number in range(2):
             with store.watched() as seen:
@@ -342,8 +344,9 @@ def test_a_report_counts_what_the_store_saw(store: Any, lake: Path, name: str, a
             assert_counted(found.report, seen)
         store.set_delay(0)
         first, second = reports
-        assert first.requests >= second.requests
-        assert first.bytes_received > second.bytes_received
+        # An index is looked for, and the heads of its packs are read, while the table is opened.
+        assert len(opening.requests) + first.requests >= second.requests
+        assert opening.bytes + first.bytes_received > second.bytes_received
         again = table.search(np.roll(QUERY, 1), 7, metric="l2", columns=["id", "name"], **asked).report
     assert "vectors" in first.from_storage
     assert "columns" in first.from_storage
@@ -459,6 +462,20 @@ def test_a_plan_says_what_is_in_memory_and_asks_for_nothing(store: Any, lake: Pa
     assert "store:" not in str(report)
 
 
+def test_an_index_of_more_objects_than_an_answer_names_is_found(store: Any, lake: Path) -> None:
+    with hv.open(str(lake / "f8"), column="emb") as local:
+        expected = answer(local, recall_target=0.95)
+    upload(store, lake / "f8", "crowded")
+    hv.index.compact(Settings(store.settings), "s3a://lake/crowded", "emb")
+    forget()
+    folder = "crowded/.hoodie/vector_index/v1/emb/l2-ivf_sq8/packs"
+    store.put_all((f"{folder}/{number:016x}-none.pack", b"?") for number in range(1001))
+    with opened(store, "crowded") as table:
+        hits = table.search(QUERY, 7, metric="l2", columns=["id", "name"], recall_target=0.95)
+    assert "index" in hits.report.slices
+    assert [tuple(row.values()) for row in hits.to_pylist()] == expected
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_a_snapshot_takes_three_waves(store: Any, lake: Path, name: str) -> None:
     local = NativeTable(Source(normalise(str(lake / name)), name)).snapshot()
@@ -502,7 +519,7 @@ def test_a_request_that_is_not_answered_is_sent_again(store: Any, lake: Path) ->
         expected = answer(local)
     forget()
     impatient = {**store.settings, "fs.s3a.connection.request.timeout": "2s"}
-    silence = slow.Faults("silence", every=4, operation="GET", at_most=3)
+    silence = slow.Faults("silence", every=3, operation="GET", at_most=3)
     away = {"column": "emb", "storage_options": impatient}
     with store.inject(silence), store.watched() as seen, hv.open("s3a://lake/f8", **away) as table:
         assert answer(table) == expected

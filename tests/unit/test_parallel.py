@@ -163,6 +163,20 @@ def test_a_check_ends_work_that_waits_for_its_answers() -> None:
     assert asking.entered == 3
 
 
+def test_a_check_ends_waiting_for_what_was_begun() -> None:
+    answered = threading.Event()
+
+    def check() -> None:
+        raise TimeoutError("it is late")
+
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError, match="it is late"), parallel.while_wanted(check):
+        parallel.begun(lambda: answered.wait(2 * SOON))()
+    assert time.monotonic() - begun < SOON
+    answered.set()
+    assert parallel.begun(lambda: 1)() == 1
+
+
 def test_nothing_is_sent_for_what_is_over() -> None:
     ended, asking = threading.Event(), Most()
 

@@ -43,6 +43,7 @@ from hudi_vector.read.parquet.kept_footer import KeptFooter, keep_footer
 from hudi_vector.read.parquet.page_table import PageTable
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.parquet.vector_pages import RangeReads
+from hudi_vector.read.rows_ahead import MOST_ROWS, RowsAhead
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.read.vectors import joined as one_block
 from hudi_vector.storage import FileInfo, parallel, scheme_of
@@ -333,13 +334,26 @@ def _search_indexed(
         if found.unseen is not None and counts.unseen is not None:
             counts.unseen[part] = found.unseen
         numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
-        scoring = _Scoring(readers, spec.column, codes, found, vectors, question, known, use.reads)
+        few = len(found) <= MOST_ROWS and not len(found.given_up)
+        ahead = question.ahead if few else None
+        scoring = _Scoring(readers, spec.column, codes, found, vectors, question, known, use.reads, ahead)
+        if scoring.ahead is not None:
+            _begin_rows(readers, found, scoring.ahead)
         for segment, hits, bytes_read in _scored(scoring, numbers, spec, each):
             blocks[segment].append((first, hits))
             counts.bytes_read += bytes_read
+    if question.ahead is not None:
+        question.ahead.wait()
     question.deadline.check(slices=len(entries))
     parts = [SliceHits(index, joined(hits)) for (index, _), hits in zip(entries, blocks, strict=True) if hits]
     return parts, counts
+
+
+def _begin_rows(readers: _Readers, found: Candidates, ahead: RowsAhead) -> None:
+    """Begin to read the columns of all candidates of one query."""
+    for number in np.unique(found.segment).tolist():
+        own = np.unique(found.position[found.segment == number])
+        ahead.begin(readers.index_of(number), readers.opened_again(number), own)
 
 
 class _Readers(Sequence[ParquetSlice]):
@@ -360,6 +374,14 @@ class _Readers(Sequence[ParquetSlice]):
         """Return True if all of the files are on a local disk."""
         return _are_local(self._entries)
 
+    def index_of(self, number: int) -> int:
+        """Return the place of a slice in the plan."""
+        return self._entries[number][0]
+
+    def opened_again(self, number: int) -> ParquetSlice:
+        """Return another reader of a slice's base file: a reader serves one thread."""
+        return open_base(self._entries[number][1], self._spec, self._keep)
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -373,7 +395,7 @@ class _Readers(Sequence[ParquetSlice]):
 class _Scoring:
     """The candidates of a block of queries, and what is needed to score them."""
 
-    readers: Sequence[ParquetSlice]
+    readers: _Readers
     column: VectorColumn
     codes: _Codes
     found: Candidates
@@ -381,6 +403,7 @@ class _Scoring:
     question: Question
     known: Bounds
     reads: RangeReads
+    ahead: RowsAhead | None = None
 
     def top(self, asking: slice | Ints = slice(None)) -> TopK:
         """Return an empty search for the queries, or for those numbered `asking`."""
@@ -450,7 +473,9 @@ def _read(scoring: _Scoring, segment: int) -> _Rows:
     here = np.flatnonzero(found.segment == segment)
     distinct, row = np.unique(found.position[here], return_inverse=True)
     reader = scoring.readers[segment]
-    block = reader.vectors_at(distinct, counts, scoring.reads, scoring.codes.pages(segment))
+    vectors = partial(reader.vectors_at, distinct, counts, scoring.reads, scoring.codes.pages(segment))
+    ahead, index = scoring.ahead, scoring.readers.index_of(segment)
+    block = vectors() if ahead is None else ahead.read_with(index, reader, distinct, vectors)
     if len(block) < len(distinct):
         raise _another_file(reader)
     return _Rows([segment], np.array([0, len(block)]), block, row, found.query[here], [counts.bytes_read])

@@ -17,6 +17,7 @@ from hudi_vector.index.catalog import Index
 from hudi_vector.kernels.metrics import Floats, metric_named, require_comparable
 from hudi_vector.options import require_known
 from hudi_vector.query.answered import Answered
+from hudi_vector.query.execute import reading_ahead
 from hudi_vector.query.grouped.question import question_of
 from hudi_vector.query.index_choice import known_indexes
 from hudi_vector.query.lengths import refuse_other_length
@@ -30,6 +31,7 @@ from hudi_vector.query.winners import fetch_rows
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.predicate.form import Predicate, parse, to_text
 from hudi_vector.read.predicate.nodes import conjunction
+from hudi_vector.read.rows_ahead import RowsAhead
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.table.instants import AsOf, parse_as_of, zone_info
 from hudi_vector.table.model import Snapshot
@@ -42,19 +44,21 @@ _ELEMENTS = {pa.float32(): "float", pa.float64(): "double", pa.int8(): "int8"}
 
 @dataclass(frozen=True)
 class Found:
-    """The rows found by a search; none of their columns is read yet. `vectors` are its queries, shape (m, d)."""
+    """The rows found by a search; `ahead` has columns of some. `vectors` are its queries, shape (m, d)."""
 
     plan: SearchPlan
     winners: Winners
     progress: Progress
     conf: Mapping[str, str]
     vectors: Floats
+    ahead: RowsAhead | None = None
 
     def columns(self, names: list[str]) -> dict[str, Any]:
         """Read columns of the rows, in the rows' order, by name."""
         begun = time.perf_counter()
         with self.progress.deadline.limiting():
-            fetched = fetch_rows(self.plan, self.winners, names, keep=True, threads=threads_of(self.conf))
+            threads = threads_of(self.conf)
+            fetched = fetch_rows(self.plan, self.winners, names, keep=True, threads=threads, ahead=self.ahead)
         self.progress.seconds["rows"] = time.perf_counter() - begun
         self.progress.deadline.check()
         return {name: fetched.column(name) for name in names}
@@ -151,9 +155,15 @@ class Asked:
         return replace(plan, reason="without Spark") if plan.execution == "local" else plan
 
     def find(
-        self, snapshot: Snapshot, indexes: Sequence[Index] | None = None, running: RunningSearch | None = None
+        self,
+        snapshot: Snapshot,
+        indexes: Sequence[Index] | None = None,
+        running: RunningSearch | None = None,
+        names: Sequence[str] = (),
     ) -> Found:
         """Plan and search on a snapshot, with the given indexes; None looks for indexes now. `running` gets the plan.
+
+        `names` are the columns that the rows found will be wanted with.
 
         Raises UnsupportedTableError if only Spark can read a slice, and DimensionMismatchError if the queries have
         another length than all vectors.
@@ -166,10 +176,11 @@ class Asked:
         progress = Progress()
         progress.seconds["plan"] = time.perf_counter() - begun
         question = question_of(self.vectors, self.metric, self.k, self.max_distance, plan.grouping)
+        question, ahead = reading_ahead(question, names)
         winners = run_local(plan, question, self.conf, progress)
         if len(self.vectors):
             refuse_other_length(plan, len(winners), progress.counts)
-        return Found(plan, winners, progress, self.conf, self.vectors)
+        return Found(plan, winners, progress, self.conf, self.vectors, ahead)
 
 
 def as_queries(value: Any) -> Floats:

@@ -14,7 +14,6 @@ from hudi_vector import options as settings
 from hudi_vector.arguments import as_count, as_text, as_vector, checked_names, known_arguments
 from hudi_vector.errors import (
     DataFileError,
-    HudiVectorError,
     InvalidArgumentError,
     InvalidTypeError,
     UnsupportedTableError,
@@ -30,6 +29,7 @@ from hudi_vector.query.grouping.arguments import GROUP_RANK, group_ranks
 from hudi_vector.query.index_choice import external_directory, known_indexes
 from hudi_vector.query.lance.dataset import LanceDataset
 from hudi_vector.query.merge import Winners
+from hudi_vector.query.opened.ahead import IndexesAhead, look_ahead
 from hudi_vector.query.opened.external import external_indexes
 from hudi_vector.query.opened.frames import one_partition
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots, SnapshotSource
@@ -39,6 +39,7 @@ from hudi_vector.query.opened.stream import row_reader, with_rows
 from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.report import SearchReport
 from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
+from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.shown import Shown, ShownText
@@ -167,6 +168,7 @@ class VectorTable:
         options: Mapping[str, str],
         zone: str,
         deleted: Deleted | None = None,
+        ahead: IndexesAhead | None = None,
     ) -> None:
         """Read the table's schema and raise an error if the column does not hold vectors."""
         self.name = name
@@ -180,30 +182,14 @@ class VectorTable:
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         self._looked_for: Recent[str, bool] = Recent(8)
-        snapshot = self._first_snapshot(source, as_of)
-        vector_column(snapshot, self._column, name, 1)
-        without_deleted(snapshot, deleted or {})
-        self._is_counted = snapshot.source.is_counted
-
-    def _first_snapshot(self, source: SnapshotSource, as_of: Any) -> Snapshot:
-        """Choose the snapshot; indexes in a table on an object store are looked for at the same time."""
-        if not isinstance(source, NativeTable) or source.storage.scheme == "file":
-            return self._snapshot(as_of)
-        snapshot, known = source.storage.together(lambda: self._snapshot(as_of), lambda: self._indexes_ahead(source))
-        assert isinstance(snapshot, Snapshot)
+        snapshot = self._snapshot(as_of)
+        known = None if ahead is None else ahead()
         if known is not None and self._searched(snapshot) == self._column:
             self._indexes.put(snapshot.identity, known)
             self._looked_for.put(snapshot.identity, True)
-        return snapshot
-
-    def _indexes_ahead(self, table: NativeTable) -> Sequence[Index] | None:
-        """Return the indexes of the column, if it is spelled as in the table; None if the first search has to look."""
-        if not self._column:
-            return None
-        try:
-            return known_indexes(table.source, self._column, self._options, Tuning("auto"))
-        except (HudiVectorError, OSError):
-            return None
+        vector_column(snapshot, self._column, name, 1)
+        without_deleted(snapshot, deleted or {})
+        self._is_counted = snapshot.source.is_counted
 
     @property
     def column(self) -> str:
@@ -649,7 +635,8 @@ class VectorTable:
                 snapshot = without_deleted(snapshot, gone)
             names = self._names(snapshot, wanted, tuning.grouping is not None)
             if len(vectors):
-                return hits_of(asked.find(snapshot, self._known_indexes(snapshot, tuning), running), names, batch)
+                found = asked.find(snapshot, self._known_indexes(snapshot, tuning), running, names)
+                return hits_of(found, names, batch)
             dimension = vector_column(snapshot, self._column, self.name, 1).dimension
             none = replace(asked, vectors=np.empty((0, dimension), np.float64))
             return hits_of(none.find(snapshot, (), running), names, batch)
@@ -807,8 +794,12 @@ def open(  # noqa: A001 - hv.open, as files are opened
     conf = dict(options or {})
     settings.require_known(conf)
     set_parallelism(settings.IO_PARALLELISM.read(conf))
+    process_cache().resize(settings.CACHE_MAX_BYTES.read(conf))
     kept = {key: conf[key] for key in (settings.CACHE_DIR.key, settings.CACHE_DIR_MAX_BYTES.key) if key in conf}
     storage = StorageOptions.of({**(storage_options or {}), **kept})
+    if index_directory is not None:
+        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory") or ""
+    ahead: IndexesAhead | None = None
     source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
     if files is not None:
         source = PlainFiles(files, storage, name)
@@ -820,11 +811,12 @@ def open(  # noqa: A001 - hv.open, as files are opened
         source = LanceDataset(as_text(path_text(lance), "lance") or "", storage, version)
     else:
         path = as_text(path_text(table), "table") or ""
-        source = NativeTable(Source(normalise(path), path, storage))
-    if index_directory is not None:
-        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory") or ""
+        place = Source(normalise(path), path, storage)
+        ahead = look_ahead(place, name, conf)
+        source = NativeTable(place)
     gone = checked_deleted(deleted) if files is not None or delta is not None else None
-    return VectorTable(source, source.source.name, name, as_of, _seconds(refresh_every), conf, zone or "UTC", gone)
+    every = _seconds(refresh_every)
+    return VectorTable(source, source.source.name, name, as_of, every, conf, zone or "UTC", gone, ahead)
 
 
 def _seconds(value: Any) -> float | None:

@@ -6,7 +6,7 @@ Only the columns that are needed are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +84,11 @@ class ParquetSlice:
     def row_count(self) -> int:
         """Return the number of rows of the file, including deleted ones."""
         return int(self._data.metadata.num_rows)
+
+    def stored_bytes(self, names: Sequence[str]) -> int:
+        """Return the stored bytes of columns in all row groups."""
+        groups = range(self._data.metadata.num_row_groups)
+        return sum(self._data.column_bytes(group, name) for group in groups for name in names)
 
     def holds_footer(self) -> bool:
         """Return True if the footer of the file need not be read."""
@@ -255,6 +260,10 @@ class ParquetSlice:
             found.append(part)
         self.close()
         return b"".join(found)
+
+    def held_in_memory(self) -> AbstractContextManager[None]:
+        """Return a context in which all reads of a file of an object store come from memory, after one of all of it."""
+        return held_in_memory(self._file, self._spec.options)
 
     def close(self) -> None:
         """Close the file; the next access opens it again."""

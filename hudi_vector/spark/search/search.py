@@ -21,11 +21,11 @@ from hudi_vector.query.answered import Answered
 from hudi_vector.query.asking.output import Found
 from hudi_vector.query.deadline import Deadline
 from hudi_vector.query.distributed import run_distributed
-from hudi_vector.query.execute import Asked, Question
+from hudi_vector.query.execute import Asked, Question, reading_ahead
 from hudi_vector.query.explain import described
 from hudi_vector.query.grouped.question import GroupedQuestion, question_of
 from hudi_vector.query.grouping.arguments import GROUP_RANK, group_ranks
-from hudi_vector.query.index_choice import IndexNeed, choose_index, known_indexes
+from hudi_vector.query.index_choice import IndexNeed, choose_index, indexes_and_heads, known_indexes
 from hudi_vector.query.lengths import refuse_lengths, refuse_other_length
 from hudi_vector.query.local import run_local, threads_of
 from hudi_vector.query.merge import Winners
@@ -33,7 +33,7 @@ from hudi_vector.query.plan import SearchPlan
 from hudi_vector.query.planner import SearchRequest, make_plan
 from hudi_vector.query.report import Progress, SearchFacts, keep_report, report_of, report_of_frame
 from hudi_vector.query.tuning import AS_SET, Tuning, why_not_by_index
-from hudi_vector.query.winners import named_rows
+from hudi_vector.query.winners import named_rows, stored_names
 from hudi_vector.read.predicate.change import renamed
 from hudi_vector.read.several import SearchColumn
 from hudi_vector.read.sparse import SparseColumn
@@ -131,7 +131,7 @@ class TableSearch:
             return None
         request = self.request(dimension, why_spark, queries)
         storage = open_storage(source.uri, source.options)
-        indexes = storage.begun(partial(known_indexes, source, request.column.name, conf, self.tuning))
+        indexes = storage.begun(partial(indexes_and_heads, source, request.column.name, conf, self.tuning))
         # In this thread: Spark tells only it which statement runs.
         snapshot = snapshot_for(self.spark, source, self.as_of)
         return make_plan(snapshot.with_fields(self.sparks_fields()), request, conf, indexes())
@@ -239,17 +239,18 @@ class TableSearch:
         self, plan: SearchPlan, wanted: Wanted, conf: Mapping[str, str], progress: Progress
     ) -> tuple[Winners, pa.Table]:
         physical = dict(self.target.physical)
-        asked = wanted.asked.named(physical)
+        asked, ahead = wanted.asked.named(physical), None
         if plan.execution == "distributed":
             winners = run_distributed(self.spark.sparkContext, plan, asked, conf, progress)
         else:
+            asked, ahead = reading_ahead(asked, stored_names(wanted.names, physical))
             winners = run_local(plan, asked, conf, progress)
         begun = time.perf_counter()
         if asked.queries:
             dense = [replace(column, name=physical[column.name]) for column in wanted.dense]
             refuse_other_length(plan, len(winners), progress.counts, dense)
         with progress.deadline.limiting():
-            rows = named_rows(plan, winners, wanted.names, physical, threads_of(conf))
+            rows = named_rows(plan, winners, wanted.names, physical, threads_of(conf), ahead)
         progress.seconds["rows"] = time.perf_counter() - begun
         progress.deadline.check()
         return winners, rows
