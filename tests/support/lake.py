@@ -7,6 +7,7 @@ from typing import Any
 
 from hudi_vector.index import manifest
 from hudi_vector.read.cache import process_cache
+from hudi_vector.read.parquet import kept_footer
 from hudi_vector.table import native
 
 
@@ -19,6 +20,7 @@ def upload(store: Any, path: Path, name: str) -> None:
 def forget() -> None:
     """Keep nothing that was read before."""
     process_cache().clear()
+    kept_footer._FOLDERS.forget(lambda _: True)
     native._SLICES.forget(lambda _: True)
     native._action.cache_clear()
     manifest._READ.forget(lambda _: True)

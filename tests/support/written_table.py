@@ -84,6 +84,7 @@ class WrittenTable:
     is_nullable: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     row_group_rows: int | None = None
+    filter_bytes: int = 0
     clock: int = START
 
     def __post_init__(self) -> None:
@@ -154,7 +155,17 @@ class WrittenTable:
         file = folder / f"{file_id}_0-1-2_{instant}.parquet"
         table = self._table(group, file.name, instant, rows, with_vector)
         size = self.row_group_rows or max(len(rows), 1)
-        pq.write_table(table, file, row_group_size=size, use_dictionary=False, compression="snappy")
+        how: dict[str, Any] = {"use_dictionary": False, "compression": "snappy"}
+        if not self.filter_bytes:
+            pq.write_table(table, file, row_group_size=size, **how)
+            return file
+        # Hudi's writer leaves out Arrow's schema, and puts a Bloom filter and the least key into the footer.
+        with pq.ParquetWriter(file, table.schema, store_schema=False, write_page_index=True, **how) as writer:
+            writer.write_table(table, row_group_size=size)
+            least = min((row.key for row in rows), default="")
+            writer.add_key_value_metadata(
+                {"org.apache.hudi.bloomfilter": "x" * self.filter_bytes, "hoodie_min_record_key": least}
+            )
         return file
 
     def complete(

@@ -15,7 +15,7 @@ from support.caches import empty_cache
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.read.parquet.data_file import DataFile
-from hudi_vector.read.parquet.kept_footer import KeptFooter, keep_footer
+from hudi_vector.read.parquet.kept_footer import FooterForm, KeptFooter, keep_footer
 from hudi_vector.read.parquet.page_file import column_pages
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanSpec, VectorColumn
@@ -143,3 +143,50 @@ def _changeable(folders: pytest.TempPathFactory) -> tuple[FileInfo, bytes]:
         assert kept is not None
         _CHANGEABLE.append((file, kept.content))
     return _CHANGEABLE[0]
+
+
+def file_of(count: int, longest: int, seed: int, *, has_more: bool = False) -> bytes:
+    """A file as Hudi writes it, of so many rows with texts of any length up to the longest."""
+    made = np.random.default_rng(seed)
+    columns = {"id": made.integers(0, 1 << 40, count), "name": ["n" * n for n in made.integers(0, longest + 1, count)]}
+    table = pa.table(columns | ({"more": made.random(count)} if has_more else {}))
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, store_schema=False, write_page_index=True) as writer:
+        writer.write_table(table, row_group_size=max(1, count // 2))
+        writer.add_key_value_metadata({"org.apache.hudi.bloomfilter": "x" * 300_000, "least": "k" * int(longest)})
+    return sink.getvalue().to_pybytes()
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 60), st.integers(0, 60), st.integers(0, 1 << 32))
+@settings(max_examples=25)
+def test_a_footer_is_found_without_the_filter_behind_it(
+    count: int, others: int, longest: int, shortest: int, seed: int
+) -> None:
+    form = FooterForm.of(pa.py_buffer(file_of(count, longest, seed)))
+    assert form is not None
+    whole = file_of(others, shortest, seed + 1)
+    part = whole[: form.end(len(whole))]
+    assert len(part) < len(whole) - 250_000
+    kept = form.footer_in(part, len(whole))
+    if kept is None:  # of one row group, where the form is of two, or the other way round
+        assert (count < 2) != (others < 2)
+        return
+    metadata = kept.metadata()
+    there = pq.read_metadata(pa.BufferReader(whole))
+    assert [metadata.row_group(n).to_dict() for n in range(metadata.num_row_groups)] == [
+        there.row_group(n).to_dict() for n in range(there.num_row_groups)
+    ]
+    assert (metadata.created_by, metadata.num_rows) == (there.created_by, there.num_rows)
+    found = pq.ParquetFile(pa.BufferReader(part), metadata=metadata).read()
+    assert found.equals(pq.read_table(pa.BufferReader(whole)))
+    for cut in (0, 1, len(part) // 2, len(part) - 9000, len(part) - 8100):
+        assert form.footer_in(part[: max(cut, 0)], len(whole)) in (None, kept)
+    assert form.footer_in(file_of(others, shortest, seed, has_more=True), len(whole)) is None
+
+
+def test_a_form_is_told_only_where_it_spares_much() -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1, 2]}), sink)
+    assert FooterForm.of(sink.getvalue()) is None
+    with pytest.raises((EOFError, ValueError, LookupError)):
+        FooterForm.of(pa.py_buffer(b"no file of Parquet at all"))

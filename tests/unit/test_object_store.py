@@ -159,6 +159,34 @@ def test_a_first_search(store: Any, lake: Path, name: str, asked: dict[str, Any]
     assert seen.waves <= waves, slow.summary(seen)
 
 
+@pytest.mark.parametrize("has_filters", [True, False])
+def test_bloom_filters_of_small_files_are_not_read(store: Any, tmp_path: Path, has_filters: bool) -> None:
+    """But for those of the first files, which tell how long the others' are; a file of another schema is read whole."""
+    files, filter_bytes = 30, 300_000
+    made, table = np.random.default_rng(5), WrittenTable(tmp_path / "t", filter_bytes=filter_bytes * has_filters)
+    vectors = made.normal(size=(files * ROWS, 4)).round(3)
+    rows = [Row(i, f"name {i}" * (i % 9), float(i % 100), "g", tuple(vectors[i])) for i in range(len(vectors))]
+    table.commit({("g", "other"): rows[(files - 1) * ROWS :]}, with_vector=False)
+    table.commit({("g", f"f{n:03d}"): rows[n * ROWS : (n + 1) * ROWS] for n in range(files - 1)})
+    name = f"filters-{has_filters}"
+    upload(store, tmp_path / "t", name)
+    with hv.open(str(tmp_path / "t"), column="emb") as local:
+        expected = [answer(local), answer(local, filter="price < 30")]
+    forget()
+    store.set_delay(DELAY)
+    with store.watched() as seen, opened(store, name) as away:
+        found = [answer(away)]
+    store.set_delay(0)
+    with opened(store, name) as away:
+        found.append(answer(away, filter="price < 30"))
+    assert found == expected
+    of_files = [request for request in seen.requests if request.key.endswith(".parquet")]
+    assert len(of_files) <= files + 8, slow.summary(seen)
+    whole = sum(request.answer_bytes > filter_bytes for request in of_files)
+    # The first eight, the one of another schema, and those of the rows found, whose columns are read later.
+    assert whole <= (8 + 1 + 7) * has_filters, slow.summary(seen)
+
+
 def test_a_thousand_files_take_no_more_waves(store: Any, tmp_path: Path) -> None:
     written_in_one_pack(tmp_path / "many")
     upload(store, tmp_path / "many", "many")

@@ -18,10 +18,18 @@ from hudi_vector.errors import DataFileError, HudiVectorError
 from hudi_vector.read.cache import note, process_cache
 from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
 from hudi_vector.read.parquet.fetched import FetchedFile, Range
-from hudi_vector.read.parquet.kept_footer import KeptFooter, footer_kept_of, kept_footer
+from hudi_vector.read.parquet.kept_footer import (
+    KeptFooter,
+    footer_kept_of,
+    form_known,
+    keep_footer,
+    kept_footer,
+    tell_form,
+)
 from hudi_vector.read.parquet.thrift import list_of_structs
 from hudi_vector.read.parquet.values import ByteSource
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage, parallel, scheme_of, why_unread
+from hudi_vector.storage import FileInfo, Storage, StorageOptions, open_storage, parallel, scheme_of, why_unread
+from hudi_vector.storage.objects import ObjectFile
 
 __all__ = ["DataFile", "held_in_memory", "held_stream", "reading"]
 
@@ -144,7 +152,7 @@ class DataFile:
 
     def _opened(self, mapped: bool) -> Any:
         uri = self.file.uri
-        if (held := held_stream(self.file)) is not None:
+        if (held := held_stream(self.file, columns_alone=True)) is not None:
             return held
         with reading(uri):
             storage = open_storage(uri, self._options)
@@ -241,25 +249,52 @@ def _leaves(kind: pa.DataType) -> int:
 
 
 @contextlib.contextmanager
-def held_in_memory(file: FileInfo, options: StorageOptions) -> Iterator[None]:
+def held_in_memory(file: FileInfo, options: StorageOptions, *, columns_alone: bool = False) -> Iterator[None]:
     """Let all readers of a file of an object store take its bytes from memory inside the context.
 
     They are read at once, in few requests. A large file, or one on a local disk, is read as outside of the context.
+    With `columns_alone`, the Bloom filter in the footer is left out if the footers of other files tell where it lies.
     """
     if scheme_of(file.uri) == "file" or file.size > _MOST_HELD or file in _HELD:
         yield
         return
-    _HELD[file] = open_storage(file.uri, options).whole(file.uri, file.size, file.mtime_ns)
+    storage = open_storage(file.uri, options)
+    _HELD[file] = _columns_of(file, storage) if columns_alone else _whole(file, storage)
     try:
         yield
     finally:
         _HELD.pop(file, None)
 
 
-def held_stream(file: FileInfo) -> pa.BufferReader | None:
-    """Return the bytes of a file in `held_in_memory` as an open file, or None for another file."""
+def held_stream(file: FileInfo, *, columns_alone: bool = False) -> pa.BufferReader | None:
+    """Return the bytes of a file in `held_in_memory` as an open file, or None for another file.
+
+    With `columns_alone`, the end of the footer may be lacking.
+    """
     held = _HELD.get(file)
-    return None if held is None else pa.BufferReader(held)
+    return None if held is None or (held.size < file.size and not columns_alone) else pa.BufferReader(held)
+
+
+def _whole(file: FileInfo, storage: Storage) -> pa.Buffer:
+    return storage.whole(file.uri, file.size, file.mtime_ns)
+
+
+def _columns_of(file: FileInfo, storage: Storage) -> pa.Buffer:
+    """Return the bytes of a file, without the end of its footer where the footers of its folder tell what it holds."""
+    form = form_known(file.uri)
+    if form is not None and form.end(file.size) < file.size:
+        with reading(file.uri), storage.open(file.uri, size=file.size, mtime_ns=file.mtime_ns) as opened:
+            # Of a small object `read_at` reads all.
+            read = opened.read_part if isinstance(opened, ObjectFile) else opened.read_at
+            part: bytes = read(form.end(file.size), 0)
+        footer = form.footer_in(part, file.size)
+        if footer is not None:
+            keep_footer(file, footer)
+            if footer_kept_of(file) is not None:
+                return pa.py_buffer(part)
+    whole = _whole(file, storage)
+    tell_form(file.uri, whole)
+    return whole
 
 
 @contextlib.contextmanager

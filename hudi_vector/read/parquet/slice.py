@@ -72,7 +72,7 @@ class ParquetSlice:
         """Yield the rows that pass the predicate and have a vector, and add to `counts`."""
         # A small object is read at once: its footer, which is read first, would be most of it.
         small = self._file.size <= _SMALL_BYTES and not self._data.has_footer
-        with held_in_memory(self._file, self._spec.options) if small else nullcontext():
+        with held_in_memory(self._file, self._spec.options, columns_alone=True) if small else nullcontext():
             start = 0
             metadata = self._data.metadata
             for group in range(metadata.num_row_groups):

@@ -13,6 +13,7 @@ __all__ = [
     "Written",
     "binary",
     "fields_of",
+    "fields_up_to",
     "i32",
     "i64",
     "list_of_structs",
@@ -85,6 +86,25 @@ def fields_of(data: bytes) -> dict[int, Written]:
     """
     with _sound():
         return dict(_encoded(data, 0))
+
+
+def fields_up_to(data: bytes, number: int) -> dict[int, Written]:
+    """Return the fields of the struct that begins `data`, each still encoded, by number, up to that of this number.
+
+    What follows it need not be there. Raises EOFError if the bytes end before, and ValueError if they are not a struct
+    of this protocol.
+
+    Example:
+        >>> fields_up_to(struct_of({1: i32(3), 4: i64(8)}).data[:2], 1) == {1: i32(3)}
+        True
+    """
+    fields: dict[int, Written] = {}
+    with _sound():
+        for found, value in _encoded(data, 0):
+            fields[found] = value
+            if found >= number:
+                return fields
+    raise EOFError
 
 
 @dataclass(frozen=True)
