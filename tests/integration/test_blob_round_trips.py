@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from support import tables
-from support.blobs import by_id, content, rows, stored, write
+from support.blobs import by_id, content, got, rows, stored, write
 from support.quick import QUICK
 
 import hudi_vector as hv
@@ -41,6 +41,11 @@ FIELDS = [
 def sized(sizes: list[int | None], ts: int) -> dict[int, bytes | None]:
     """The bytes that `rows` makes of these sizes."""
     return {i: None if size is None else content(i + 1000 * ts, size) for i, size in enumerate(sizes)}
+
+
+def native(frame: DataFrame) -> DataFrame:
+    """What Hudi's own function reads; Hudi 1.2 does not plan it directly over a table that is read by path."""
+    return frame.selectExpr("id", "'native' AS way", "read_blob_native(img) AS b")
 
 
 @dataclass
@@ -86,17 +91,26 @@ class Trip:
 
     def check(self, step: str) -> None:
         """Every way to read gives every row its bytes."""
-        both = hv.read_blobs(self.load().selectExpr("id", "img", "read_blob(img) AS b"), "img")
-        found = both.collect()
-        assert {row.id: row.b and bytes(row.b) for row in found} == self.now, step
-        assert {row.id: row.img and bytes(row.img) for row in found} == self.now, step
-        assert stored(self.spark, self.path, function="read_blob_native") == self.now, step
+        frame = self.load().select("id", "img")
+        ours = hv.read_blobs(frame.selectExpr("id", "img", "read_blob(img) AS b"), "img")
+        ways = ours.selectExpr("id", "stack(2, 'read_blobs', img, 'read_blob', b) AS (way, b)")
+        self._agree(ways.union(native(frame)), {"read_blobs", "read_blob", "native"}, self.now, step)
         assert hv.blobs.get(self.spark, str(self.path), [*self.now, 4711], "img") == self.now, step
 
     def check_past(self, instant: str, step: str) -> None:
         """The table as of an instant has the bytes it had then."""
-        for function in ("read_blob", "read_blob_native"):
-            assert stored(self.spark, self.path, instant, function) == self.past[instant], f"{step}: {function}"
+        then = self.spark.read.format("hudi").option("as.of.instant", instant).load(str(self.path)).select("id", "img")
+        ours = then.selectExpr("id", "'read_blob' AS way", "read_blob(img) AS b")
+        self._agree(ours.union(native(then)), {"read_blob", "native"}, self.past[instant], step)
+
+    def _agree(self, frame: DataFrame, ways: set[str], wanted: dict[int, bytes | None], step: str) -> None:
+        """Each way to read gives every row its bytes, once."""
+        found: dict[str, dict[int, bytes | None]] = {way: {} for way in ways}
+        rows = frame.collect()
+        for row in rows:
+            found[row.way][row.id] = None if row.b is None else bytes(row.b)
+        assert found == dict.fromkeys(ways, wanted), step
+        assert len(rows) == len(ways) * len(wanted), step
 
     def instants(self, *actions: str) -> list[str]:
         """When the completed actions of some kinds began."""
@@ -148,8 +162,7 @@ def test_every_byte_comes_back_whatever_happens_to_the_table(spark, workspace, t
     states = {upload.write_id: (upload.state, upload.instant) for upload in list_uploads(f"file://{trip.path}")}
     assert states == {write_id: (COMMITTED, instant) for write_id, instant in trip.commits.items()}
     assert list((trip.path / ".hoodie/blob_service/v1/staging").iterdir()) == []
-    assert hv.blobs.verify(spark, str(trip.path)).collect() == []
-    assert hv.blobs.get(spark, str(trip.path), list(trip.now), "img") == trip.now
+    assert hv.blobs.verify(None, str(trip.path)).to_pylist() == []
 
 
 def _write_every_size(trip):
@@ -240,7 +253,7 @@ def _restore(trip):
     before = trip.now
     trip.sql(f"CALL create_savepoint(table => '{{t}}', commit_time => '{saved}')")
     trip.write(rows(trip.spark, [10, None, 6000], ts=21), sized([10, None, 6000], 21))
-    assert stored(trip.spark, trip.path) == trip.now != before
+    assert got(trip.path) == trip.now != before
     trip.sql(f"CALL rollback_to_savepoint(table => '{{t}}', instant_time => '{saved}')")
     trip.now = before
     trip.check("restored")
