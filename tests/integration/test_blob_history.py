@@ -6,7 +6,7 @@ import random
 
 import pytest
 from support import tables
-from support.blobs import content, rows, stored, write
+from support.blobs import content, got, rows, stored, write
 
 from hudi_vector.blobs.names import ContainerName
 from hudi_vector.blobs.uploads.manifest import COMMITTED, OPEN, STAGED, list_uploads
@@ -68,7 +68,7 @@ def test_kills_between_all_steps(spark, workspace, kill, monkeypatch, table_type
             model.update(
                 {i: None if size is None else content(1000 * version + i, size) for i, size in enumerate(sizes)}
             )
-        assert stored(spark, path) == model
+        assert got(path) == model
     last = write(rows(spark, [7000], ts=version + 1), path, blobs=COLUMN)
     model[0] = content(1000 * (version + 1), 7000)
     assert stored(spark, path) == model

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from support import tables
-from support.blobs import content, rows, stored, write
+from support.blobs import content, got, rows, stored, write
 from support.prepared import Prepared
 from support.quick import QUICK
 
@@ -79,7 +79,7 @@ def test_prepared_rows_that_are_written_too_late(spark, path):
     assert {upload.state for upload in list_uploads(f"file://{path}")} == {COMMITTED, STAGED}
     hv.table_services.restore_blobs(spark, str(path))
     assert hv.blobs.finish(spark, str(path), prepared.write_id).state == COMMITTED
-    assert stored(spark, path) == {0: content(2000, 5000), 1: content(2001, 20)}
+    assert got(path) == {0: content(2000, 5000), 1: content(2001, 20)}
     # Once noted, what was replaced since is for the cleaner alone.
     (path / taken.path).unlink()
     assert hv.blobs.finish(spark, str(path), prepared.write_id).state == COMMITTED
@@ -129,7 +129,7 @@ def test_a_copied_table_gets_references_of_its_own(spark, workspace, table_type)
     path, copy = tables.fresh_path(workspace, "old"), tables.fresh_path(workspace, "new")
     write(rows(spark, [10, 5000, None, 6000]), path, blobs=SMALL, table_type=table_type)
     write(rows(spark, [7000], ts=2), path, blobs=SMALL)
-    expected = stored(spark, path)
+    expected = got(path)
     shutil.copytree(path, copy)
     moved = hv.blobs.relocate(spark, str(copy), str(path))
     assert moved.inserted + moved.updated == 3  # the inline row and the NULL stay as they are
@@ -172,4 +172,4 @@ def test_a_copy_without_its_containers_is_refused(spark, workspace):
     shutil.copytree(path, copy, ignore=shutil.ignore_patterns("*.blob"))
     with pytest.raises(errors.InvalidBlobError, match="there is no file"):
         hv.blobs.relocate(spark, str(copy), str(path))
-    assert stored(spark, copy) == {0: content(1000, 5000)}  # still from the old place
+    assert got(copy) == {0: content(1000, 5000)}  # still from the old place

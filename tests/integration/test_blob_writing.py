@@ -8,7 +8,7 @@ import shutil
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from support import tables
-from support.blobs import ROWS, content, rows, stored, write
+from support.blobs import ROWS, content, got, rows, write
 from support.quick import QUICK
 
 import hudi_vector as hv
@@ -183,13 +183,13 @@ def test_what_a_failed_write_leaves_is_aborted(spark, workspace):
     path = tables.fresh_path(workspace, "failed")
     column = {"img": {"inline.threshold": "0"}}
     write(rows(spark, [100]), path, blobs=column)
-    before = stored(spark, path)
+    before = got(path)
     bad = rows(spark, [100, 200, 300], ts=2).withColumn(
         "img", F.when(F.col("id") == 2, F.raise_error("the source broke")).otherwise(F.col("img")).cast("binary")
     )
     with pytest.raises(Exception, match="the source broke"):
         write(bad, path, blobs=column)
-    assert stored(spark, path) == before
+    assert got(path) == before
     assert sorted(upload.state for upload in list_uploads(f"file://{path}")) == [ABORTED, COMMITTED]
     assert list((path / ".hoodie/blob_service/v1/staging").iterdir()) == []
 

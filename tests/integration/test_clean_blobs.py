@@ -9,7 +9,7 @@ import re
 
 import pytest
 from support import tables
-from support.blobs import content, rows, stored, write
+from support.blobs import content, got, rows, stored, write
 from support.clean_life import refers, retained_rows
 from support.prepared import Prepared
 
@@ -78,8 +78,8 @@ def test_clean_restore_mark_and_sweep(spark, path, tmp_path):
     assert (real.candidates, real.bytes, real.failed) == (dry.candidates, dry.bytes, [])
     assert files(path) == before - gone
     assert {file.path for file in real.kept} == before - gone
-    assert stored(spark, path) == expected()
-    assert hv.blobs.verify(spark, str(path)).collect() == []
+    assert got(path) == expected()
+    assert hv.blobs.verify(None, str(path)).to_pylist() == []
 
     listed = services.list_containers(spark, str(path))
     assert {file.path for file in listed.containers} == before - gone
@@ -226,7 +226,7 @@ def test_the_commands(spark, versions, clean_session, capsys, tmp_path):
     assert main(["check-erasure", *given, "--keys-file", "/no/such"]) == 2
     assert main(["check-erasure", *given]) == 2
     assert main(["clean-blobs", "--table", "/no/such"]) == 2
-    assert stored(spark, path) == {i: content(i + 4000, 100) for i in range(2)}
+    assert got(path) == {i: content(i + 4000, 100) for i in range(2)}
 
 
 def test_what_is_needed_again_does_not_leave_the_trash(spark, versions):
@@ -289,10 +289,11 @@ def test_the_upkeep_of_a_table(spark, little, clean_session, tmp_path, capsys):
     assert states("--step", "clean-blobs")[:3] == (0, "nothing to do", None)
 
     maintain = hv.table_services.maintain
-    counted = hv.blobs.inventory(spark, str(path)).selectExpr("sum(blobs)", "sum(bytes)", "sum(dead_bytes)").first()
+    counted = hv.blobs.inventory(None, str(path)).to_pylist()
     whole = maintain(spark, str(path), steps=["figures"], report=str(page)).figures.whole
     assert page.read_text().count("<svg") == 1, "no row dangled, and there is one column"
-    assert (whole.blobs, whole.live, whole.dead) == tuple(counted)
+    sums = (sum(row[count] for row in counted) for count in ("blobs", "bytes", "dead_bytes"))
+    assert (whole.blobs, whole.live, whole.dead) == tuple(sums)
     assert len(read_history(str(path)).runs) == 3, "neither dry runs nor those in which nothing was due"
 
     spark.conf.set("hoodie.blob.maintain.clean.interval", "0")
@@ -313,7 +314,7 @@ def test_the_upkeep_of_a_table(spark, little, clean_session, tmp_path, capsys):
         ("compact_blobs", "nothing to do"),
     ]
     assert [step.state for step in maintain(spark, str(path)).steps] == ["done", "nothing to do"]
-    assert stored(spark, path) == expected()
+    assert got(path) == expected()
     spark.conf.set("hoodie.blob.maintain.steps", "")
     with pytest.raises(InvalidArgumentError, match="no step was given; the steps are cluster, "):
         maintain(spark, str(path))
@@ -340,6 +341,6 @@ def test_blobs_of_a_table_that_was_upgraded_are_cleaned(spark, workspace, versio
     assert gone
     assert files(made) == before - gone
     assert stored(spark, made) == expected()
-    assert hv.blobs.verify(spark, str(made), deep=True).collect() == []
+    assert hv.blobs.verify(None, str(made), deep=True).to_pylist() == []
     hv.table_services.restore_blobs(spark, str(made))
     assert files(made) == before

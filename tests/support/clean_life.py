@@ -30,7 +30,7 @@ from hudi_vector.table_services.plans.clustering_files import begun_clusterings
 from hudi_vector.writing.blobs import upload as blob_write
 from hudi_vector.writing.files import Files
 from support import tables
-from support.blobs import content, rows, stored, write
+from support.blobs import content, got, rows, stored, write
 from support.quick import QUICK
 from support.swept import dying
 
@@ -205,7 +205,7 @@ class Life:
 
     def end(self) -> None:
         """The newest rows are those of the model, and a month later nothing lies around that nobody needs."""
-        assert stored(self.spark, self.path) == self.model, self.history
+        assert got(self.path) == self.model, self.history
         later = time.time_ns() // 1_000_000 + 30 * DAY
 
         def mark() -> Any:
