@@ -26,6 +26,10 @@ FEW_STATEMENTS = " ".join(
         # With one compiler a JVM keeps 48 MB of code, which a few tests fill: then it throws out what it compiles again.
         "-XX:ReservedCodeCacheSize=512m",
         "-XX:MetaspaceSize=256m",
+        # Java fills with zeros what it is asked for: 64 MB for a sort, a grouping or a join, and 4 for a broadcast.
+        "-Dspark.buffer.pageSize=1m -Dspark.broadcast.blockSize=128k",
+        # Before Hudi first estimates the size of an object, JOL starts four JVMs that fail to look into this one.
+        "-Djol.skipDynamicAttach=true -Djol.skipHotspotSAAttach=true",
         # Each plan makes classes; that compilers made them right is not what is tested.
         "-XX:+UnlockDiagnosticVMOptions",
         "-XX:-BytecodeVerificationRemote",
@@ -63,8 +67,19 @@ def _remembering(
     return remembered
 
 
+def use_small_buffers(spark: SparkSession) -> None:
+    """Log files of a few kilobytes are opened without two arrays of 16 MB each, whoever reads them."""
+    assert spark._jvm is not None
+    properties = spark._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
+    properties.addToGlobalProps("hoodie.memory.dfs.buffer.max.size", str(64 << 10))
+
+
 def leave_out_settings_of_clusters(spark: SparkSession) -> None:
-    """Drop what Hadoop sets for YARN and MapReduce, two thirds of its settings: Hudi sends all of them with each task."""
+    """Drop what Hadoop sets for YARN and MapReduce, two thirds of its settings: Hudi sends all of them with each task.
+
+    And have Hudi open log files with small buffers.
+    """
+    use_small_buffers(spark)
     settings = spark.sparkContext._jsc.hadoopConfiguration()
     for group in ("yarn.", "mapreduce."):
         for name in settings.getPropsWithPrefix(group).keySet().toArray():
