@@ -184,7 +184,7 @@ def quick_defaults(spark: SparkSession) -> Iterator[None]:
 
     Files are as large as Hudi makes them: pages show what they take.
     """
-    from support.quick import FILTERS_OF_HUDI, QUICK, use_small_buffers
+    from support.quick import FILTERS_OF_HUDI, QUICK
 
     defaults = spark._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
     for key, value in {**QUICK, **FILTERS_OF_HUDI}.items():
@@ -193,4 +193,3 @@ def quick_defaults(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         defaults.clearGlobalProps()
-        use_small_buffers(spark)

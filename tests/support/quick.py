@@ -67,19 +67,8 @@ def _remembering(
     return remembered
 
 
-def use_small_buffers(spark: SparkSession) -> None:
-    """Log files of a few kilobytes are opened without two arrays of 16 MB each, whoever reads them."""
-    assert spark._jvm is not None
-    properties = spark._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
-    properties.addToGlobalProps("hoodie.memory.dfs.buffer.max.size", str(64 << 10))
-
-
 def leave_out_settings_of_clusters(spark: SparkSession) -> None:
-    """Drop what Hadoop sets for YARN and MapReduce, two thirds of its settings: Hudi sends all of them with each task.
-
-    And have Hudi open log files with small buffers.
-    """
-    use_small_buffers(spark)
+    """Drop what Hadoop sets for YARN and MapReduce, two thirds of its settings: Hudi sends all of them with each task."""
     settings = spark.sparkContext._jsc.hadoopConfiguration()
     for group in ("yarn.", "mapreduce."):
         for name in settings.getPropsWithPrefix(group).keySet().toArray():
@@ -98,6 +87,8 @@ QUICK: dict[str, str] = {
     "hoodie.upsert.shuffle.parallelism": "2",
     "hoodie.insert.shuffle.parallelism": "2",
     "hoodie.bulkinsert.shuffle.parallelism": "2",
+    # Writers that read log files of a few kilobytes open each with two arrays of 16 MB otherwise.
+    "hoodie.memory.dfs.buffer.max.size": str(64 << 10),
     # Hudi looks after each commit whether there is something to clean; tests of the cleaner say that they want it.
     "hoodie.clean.automatic": "false",
     **SMALL_FILTERS,
