@@ -151,6 +151,9 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         .config("spark.ui.enabled", "false")  # no port to find
         .config("spark.sql.shuffle.partitions", "2")  # tables here are small
         .config("spark.default.parallelism", "2")
+        # Java fills with zeros what it is asked for: 64 MB for a sort, a grouping or a join, and 4 for a broadcast.
+        .config("spark.buffer.pageSize", "1m")
+        .config("spark.broadcast.blockSize", "128k")
         .config("spark.sql.session.timeZone", "UTC")  # the oracle computes in UTC
         .config("spark.sql.warehouse.dir", str(workspace / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={workspace / 'derby'} {JVM}")

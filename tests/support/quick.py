@@ -26,8 +26,6 @@ FEW_STATEMENTS = " ".join(
         # With one compiler a JVM keeps 48 MB of code, which a few tests fill: then it throws out what it compiles again.
         "-XX:ReservedCodeCacheSize=512m",
         "-XX:MetaspaceSize=256m",
-        # Java fills with zeros what it is asked for: 64 MB for a sort, a grouping or a join, and 4 for a broadcast.
-        "-Dspark.buffer.pageSize=1m -Dspark.broadcast.blockSize=128k",
         # Before Hudi first estimates the size of an object, JOL starts four JVMs that fail to look into this one.
         "-Djol.skipDynamicAttach=true -Djol.skipHotspotSAAttach=true",
         # Each plan makes classes; that compilers made them right is not what is tested.
