@@ -168,7 +168,11 @@ class _Round(Generic[T, R]):
             for _ in range(min(at_once, len(self._items))):
                 self._begin()
             while not self._ended.wait(_LOOK_SECONDS):
-                _require_wanted()
+                try:
+                    _require_wanted()
+                except NotSentError:
+                    if self._failed is None:  # else this round ends, and its error is the one to raise
+                        raise
         if self._failed is not None:
             raise self._failed
         return self._results

@@ -85,6 +85,17 @@ def test_an_error_is_raised_and_later_calls_work() -> None:
     assert parallel.each(work, range(5)) == [0, 1, 2, 3, 4]
 
 
+def test_the_error_of_the_work_is_raised_whenever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(number: int) -> None:
+        if number == 3:
+            raise ValueError("the third")
+
+    monkeypatch.setattr(parallel, "_LOOK_SECONDS", 0)  # whoever waits looks all the time
+    for _ in range(200):
+        with pytest.raises(ValueError, match="the third"), parallel.while_wanted():
+            parallel.each(work, range(8))
+
+
 def test_the_parallelism_is_that_of_the_process() -> None:
     parallel.set_parallelism(1)
     try:
