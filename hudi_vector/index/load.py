@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, UnsupportedTableError
 from hudi_vector.index.files import (
@@ -47,7 +46,6 @@ __all__ = [
     "forget_view",
     "kept_view",
     "load_key_hashes",
-    "load_libraries",
     "load_view",
     "read_ahead",
 ]
@@ -108,13 +106,6 @@ def _joined(folder: str, model_id: str, entries: Sequence[ManifestEntry], option
     return view
 
 
-def load_libraries() -> None:
-    """Load faiss, and pandas, which pyarrow imports at its first conversion, where they are installed."""
-    pa.array([0])
-    if is_installed():
-        library("ivf_sq8")
-
-
 def read_ahead(folder: str, model_id: str, entries: Sequence[ManifestEntry], options: StorageOptions) -> None:
     """Read what the first search of an index begins with: its model, and the heads of its packs if they are small.
 
@@ -126,7 +117,10 @@ def read_ahead(folder: str, model_id: str, entries: Sequence[ManifestEntry], opt
     packs = list(packs_of(entries))
     is_small = sum(place.head for place in packs) <= min(_AHEAD_BYTES, process_cache().budget)
     if packs and is_small and all(entry.pack is not None for entry in entries):
-        model, opened = _read_begin(open_storage(folder, options), folder, model_id, packs)
+        storage = open_storage(folder, options)
+        if is_installed():
+            storage.begun(partial(library, "ivf_sq8"))  # takes a tenth of a second, without a request
+        model, opened = _read_begin(storage, folder, model_id, packs)
         nbytes = model.centroids.nbytes + sum(len(content) for _, content in opened)
         held = {place.name: one for place, one in zip(packs, opened, strict=True)}
         process_cache().put(_ahead_key(folder, model_id), (model, held), nbytes)

@@ -220,7 +220,7 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 def begun(call: Callable[[], R]) -> Callable[[], R]:
     """Begin a call in a thread of this module, and return a function that waits for its result, or raises its error.
 
-    It waits no longer than what waits is wanted, as `while_wanted` says.
+    Waiting ends with an error when the search that waits is over or late, as in `while_wanted`.
 
     Example:
         >>> begun(lambda: 1)()

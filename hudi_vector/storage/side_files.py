@@ -109,7 +109,10 @@ def names_of(storage: Storage, folder: str, below: Sequence[FileInfo] | None = N
 
     `below` are all files of the folder, among others, if they have been listed.
     """
-    listed = storage.list_files(folder) if below is None else [i for i in below if i.uri.rpartition("/")[0] == folder]
+    if below is None:
+        listed = storage.list_files(folder)
+    else:
+        listed = [info for info in below if info.uri.rpartition("/")[0] == folder]
     return sorted((info.name for info in listed if is_side_file(info.name)), reverse=True)
 
 

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.caches import empty_cache
 from support.lake import forget, upload
 from support.loaded import module
 from support.written_table import Row, WrittenTable
@@ -41,6 +42,7 @@ from hudi_vector.index.manifest import IndexManifest, ManifestEntry, PackPlace, 
 from hudi_vector.index.packs.layout import pack_content
 from hudi_vector.options import IO_PARALLELISM, Settings
 from hudi_vector.read.cache import process_cache
+from hudi_vector.read.parquet.data_file import DataFile, held_in_memory, held_stream
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, normalise, open_storage, parallel
@@ -185,6 +187,24 @@ def test_bloom_filters_of_small_files_are_not_read(store: Any, tmp_path: Path, h
     whole = sum(request.answer_bytes > filter_bytes for request in of_files)
     # The first eight, the one of another schema, and those of the rows found, whose columns are read later.
     assert whole <= (8 + 1 + 7) * has_filters, slow.summary(seen)
+
+
+def test_a_footer_that_the_cache_has_lost_is_read_again(store: Any, tmp_path: Path) -> None:
+    """Also of a file that is held without the end of its footer."""
+    table = WrittenTable(tmp_path / "t", filter_bytes=300_000)
+    rows = [Row(i, f"name {i}", float(i), "g", (float(i), 0, 0, 1)) for i in range(2 * ROWS)]
+    table.commit({("g", f"f{n}"): rows[n * ROWS : (n + 1) * ROWS] for n in range(2)})
+    upload(store, tmp_path / "t", "lost")
+    options = StorageOptions.of(store.settings)
+    found = open_storage("s3://lake/lost", options).list_files("s3://lake/lost/g")
+    for number, file in enumerate(sorted(found, key=lambda file: file.name)):
+        with empty_cache(1 << 20), held_in_memory(file, options, columns_alone=True):
+            assert (held_stream(file) is None) == (number > 0), "the first one tells how long the second's footer is"
+            process_cache().clear()
+            data = DataFile(file, options, mapped=False)
+            assert data.metadata.num_rows == ROWS
+            assert data.columns(0, ["id"]).column("id").to_pylist() == list(range(number * ROWS, (number + 1) * ROWS))
+            data.close()
 
 
 def test_a_thousand_files_take_no_more_waves(store: Any, tmp_path: Path) -> None:

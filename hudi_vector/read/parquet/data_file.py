@@ -152,7 +152,7 @@ class DataFile:
 
     def _opened(self, mapped: bool) -> Any:
         uri = self.file.uri
-        if (held := held_stream(self.file, columns_alone=True)) is not None:
+        if (held := held_stream(self.file, columns_alone=self._footer is not None)) is not None:
             return held
         with reading(uri):
             storage = open_storage(uri, self._options)
@@ -165,9 +165,9 @@ class DataFile:
     def parquet(self) -> pq.ParquetFile:
         """Return pyarrow's reader of the file; raise DataFileError if it is missing or not a complete Parquet file."""
         if self._parquet is None:
-            source = self.source()
             if footer_kept_of(self.file) is not None:
                 self._footer = self.metadata
+            source = self.source()
             with reading(self.file.uri):
                 self._parquet = pq.ParquetFile(
                     source,

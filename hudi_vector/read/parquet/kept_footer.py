@@ -97,11 +97,15 @@ def kept_footer(footer: bytes, groups: Sequence[Any], source: ByteSource) -> Kep
     pairs = [pair for pair in values if read_struct(pair)[0].get(_KEY) == _ARROW_SCHEMA]
     if pairs:
         fields[_KEY_VALUES] = listed([Written(STRUCT, pair) for pair in pairs])
-    kept = struct_of(dict(sorted(fields.items()))).data
+    return _kept(struct_of(dict(sorted(fields.items()))).data, groups, source)
+
+
+def _kept(footer: bytes, groups: Sequence[Any], source: ByteSource) -> KeptFooter | None:
+    """Return a footer that holds only what is to be kept, with the page index, or None where both are too large."""
     begin, index = _page_index(groups, source)
-    if len(kept) + len(index) > _MOST_BYTES:
+    if len(footer) + len(index) > _MOST_BYTES:
         return None
-    return KeptFooter(_HEAD.pack(len(kept), begin) + kept + index)
+    return KeptFooter(_HEAD.pack(len(footer), begin) + footer + index)
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class FooterForm:
             groups = footer_groups(footer)
             if _described_up_to(groups) != at:
                 return None
-            return kept_footer(footer, groups, pa.BufferReader(content))
+            return _kept(footer, groups, pa.BufferReader(content))
         except (EOFError, LookupError, TypeError, ValueError):
             return None
 
