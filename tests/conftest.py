@@ -139,7 +139,7 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
     from support.local_files import set_permissions_in_java
-    from support.quick import JVM, leave_out_settings_of_clusters, remember_java_names
+    from support.quick import JVM, make_hadoop_settings_few, name_the_caller, remember_java_names
 
     import hudi_vector as hv
 
@@ -167,7 +167,8 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with alone(tmp_path_factory.getbasetemp().parent):
         session = hv.register(hv.configure(builder).getOrCreate())
     session.sparkContext.setLogLevel("ERROR")
-    leave_out_settings_of_clusters(session)
+    make_hadoop_settings_few(session)
+    name_the_caller(session)
     set_permissions_in_java(session)
     yield session
     session.stop()

@@ -29,7 +29,7 @@ from hudi_vector.jars import bundle_for
 from hudi_vector.quiet import fetched_bundle
 from support.blobs import content
 from support.frames import planned
-from support.quick import JVM, QUICK, leave_out_settings_of_clusters, remember_java_names
+from support.quick import JVM, QUICK, make_hadoop_settings_few, remember_java_names
 
 _TOLD = "HUDI_VECTOR_TESTS_KILL"
 _SUPPORT = Path(__file__).parent
@@ -326,7 +326,7 @@ def _session() -> SparkSession:
     # The session of the tests has fetched it: without a name to resolve, Ivy is not started.
     fetched = fetched_bundle(bundle_for(pyspark.__version__), {})
     session = hv.register(hv.configure(builder, bundle=fetched).getOrCreate())
-    leave_out_settings_of_clusters(session)
+    make_hadoop_settings_few(session)
     return session
 
 

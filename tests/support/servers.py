@@ -29,7 +29,7 @@ import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
 import hudi_vector as hv
-from support.quick import FEW_STATEMENTS, QUICK, leave_out_settings_of_clusters, remember_java_names
+from support.quick import FEW_STATEMENTS, QUICK, make_hadoop_settings_few, remember_java_names
 
 remember_java_names()
 
@@ -46,7 +46,7 @@ def application(master="local[2]", packages=None, conf=None):
     for key, value in given.items():
         builder = builder.config(key, value)
     session = hv.register(hv.configure(builder).getOrCreate())
-    leave_out_settings_of_clusters(session)
+    make_hadoop_settings_few(session)
     return session
 """
 
