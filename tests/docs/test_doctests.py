@@ -8,7 +8,7 @@ import doctest
 import importlib
 import importlib.util
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -41,9 +41,7 @@ def needs_a_session(path: Path) -> bool:
     """Whether an example of the file uses a table, or a name that neither it nor its module makes; nothing is imported."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     own = {*dir(builtins), *made_by(module.body)}
-    for node in ast.walk(module):
-        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-            continue
+    for node in with_examples(module):
         made = set(own)
         for example in doctest.DocTestParser().get_examples(ast.get_docstring(node) or ""):
             tree = ast.parse(example.source)
@@ -51,6 +49,15 @@ def needs_a_session(path: Path) -> bool:
             if FOLDER.search(example.source) or {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - made:
                 return True
     return False
+
+
+def with_examples(module: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
+    """A module, its functions, and its classes with what is in them: where doctest finds examples."""
+    found: list[ast.Module | ast.ClassDef | ast.FunctionDef] = [module]
+    for node in found:
+        yield node
+        if not isinstance(node, ast.FunctionDef):
+            found += [inner for inner in node.body if isinstance(inner, (ast.ClassDef, ast.FunctionDef))]
 
 
 def made_by(nodes: Iterable[ast.AST]) -> set[str]:

@@ -24,6 +24,8 @@ _ERRORS = 1.645
 _LEAST_ASKED, _CLEARLY_MORE = 0.8, 0.01
 """The recall from which numbers of lists between powers of two are measured, and the gain that makes them worth it."""
 _NOWHERE = np.iinfo(np.int64).max
+_MARKS = 1 << 20
+"""Marks of true rows, by the last bits of their keys: a hundred times as many as the true rows of most rounds."""
 _CANDIDATE_COST = 2000
 """Cost of reading a candidate's vector from its file, in scored codes: about 0.1 ms compared with 50 ns."""
 
@@ -50,7 +52,7 @@ def calibrate(
             f"true rows of shapes {segments.shape} and {positions.shape} were given for "
             f"{number_of(len(queries), 'query')}; both must be {shape}"
         )
-    searches = _Searches(view, queries)
+    searches = _Searches(view, queries, _Truth.of(view, segments, positions).keys)
     # From the largest: what searches for it find answers for most of those for fewer rows.
     found = {
         k: _calibrated(searches, _Truth.of(view, segments[:, :k], positions[:, :k]), k)
@@ -139,7 +141,7 @@ class _Answer:
     """Hold what a search found.
 
     Attributes:
-        keys: One number for each (query, candidate) pair, ascending.
+        keys: One number for each (query, candidate) pair that may be a true row, ascending.
         places: The place of each among its query's candidates; below 0 for those that every search finds.
         scored: The codes that were scored.
         k: The rows that were wanted.
@@ -164,11 +166,13 @@ class _Answer:
 
 
 class _Searches:
-    """Searches of the same queries, none of which is done twice."""
+    """Searches of the same queries for the rows of some keys; none is done twice."""
 
-    def __init__(self, view: View, queries: npt.NDArray[Any]) -> None:
+    def __init__(self, view: View, queries: npt.NDArray[Any], keys: Ints) -> None:
         self.view = view
         self.queries = queries
+        self._marks = np.zeros(_MARKS, np.bool_)
+        self._marks[keys % _MARKS] = True
         self._answers: dict[int, list[_Answer]] = {}
 
     def answer(self, k: int, nprobes: int, count: int) -> _Answer:
@@ -185,8 +189,11 @@ class _Searches:
         view = self.view
         found = view.candidates(self.queries, k, nprobes=nprobes, candidates=count, certain=False)
         keys = _keys(view, found.query, found.segment, found.position)
+        # Few candidates are true rows, and to order all of them would take longer than the search.
+        marked = np.flatnonzero(self._marks[keys % _MARKS])
+        keys = keys[marked]
+        places = marked - np.searchsorted(found.query, found.query[marked]) - (view.vectors - len(view))
         order = np.argsort(keys)
-        places = np.arange(len(keys)) - np.searchsorted(found.query, found.query) - (view.vectors - len(view))
         is_widened = found.probed_lists > nprobes * len(self.queries)
         return _Answer(keys[order], places[order], found.scored_codes, k, count, is_widened)
 
