@@ -15,14 +15,15 @@ def best_groups(
 ) -> list[tuple[int, R]]:
     """The rank of its group, from 1, and each row that is found, out of all rows with the nearest first."""
     members: dict[Hashable, list[R]] = {}
+    known: dict[Any, Hashable] = {}  # as most rows have the values of one before
     full = 0
     for row in ordered:
         values = group(row)
-        key = values if isinstance(values, tuple) else (values,)
-        if drop_nulls and None in key:
-            continue
-        same = tuple(map(_same, key))
-        if same not in members and len(members) == k:
+        if values not in known:
+            key = values if isinstance(values, tuple) else (values,)
+            known[values] = None if drop_nulls and None in key else tuple(map(_same, key))
+        same = known[values]
+        if same is None or (same not in members and len(members) == k):
             continue
         own = members.setdefault(same, [])
         if len(own) < per_group:

@@ -46,6 +46,13 @@ from hudi_vector.table_services.vector_index.compacting import _without_gone_fil
 QUERIES = np.random.default_rng(5).standard_normal((6, 4))
 
 
+@pytest.fixture(autouse=True)
+def _calibrated(request: pytest.FixtureRequest) -> None:
+    recall = (test_a_table_opened_without_spark_uses_its_index, test_vectors_that_calibrate_were_not_trained_on)
+    if request.function not in recall:
+        request.getfixturevalue("briefly_calibrated")
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> WrittenTable:
     written = WrittenTable(tmp_path / "t")

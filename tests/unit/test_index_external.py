@@ -72,6 +72,12 @@ def all_vectors(count: int = 4, rows: int = 120) -> np.ndarray[Any, Any]:
     return np.concatenate([vectors(rows, number) for number in range(count)])
 
 
+@pytest.fixture(autouse=True)
+def _calibrated(request: pytest.FixtureRequest) -> None:
+    if request.function is not test_recall_is_measured:
+        request.getfixturevalue("briefly_calibrated")
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     return write_files(tmp_path / "data")

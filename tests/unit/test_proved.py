@@ -20,6 +20,8 @@ from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.kernels.metrics import INDEXED
 from hudi_vector.read.cache import process_cache
 
+pytestmark = pytest.mark.usefixtures("briefly_calibrated")
+
 OPTIONS = {"hoodie.vector.cache.max.bytes": "0"}
 EVERYTHING = {"nprobes": 10_000}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-import ray
 from support.samples import ROWS, Photos, photos
 
 from hudi_vector import errors
-from hudi_vector.integrations.ray import HudiDatasource
 
 
 @pytest.fixture(scope="module")
@@ -20,28 +19,36 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Photos:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
+def ray() -> Iterator[Any]:
+    """Ray with a cluster; each process that collects tests would import it for nothing."""
+    import ray
+
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
     ray.data.DataContext.get_current().enable_progress_bars = False
-    yield
+    yield ray
     ray.shutdown()
 
 
-@pytest.mark.usefixtures("cluster")
-def test_a_dataset_has_every_row_once(made: Photos) -> None:
-    dataset = ray.data.read_datasource(HudiDatasource(made.path, columns=["id"], blobs=["img"]))
+def datasource(path: str, **arguments: Any) -> Any:
+    """A datasource of a table, whose module imports Ray."""
+    from hudi_vector.integrations.ray import HudiDatasource
+
+    return HudiDatasource(path, **arguments)
+
+
+def test_a_dataset_has_every_row_once(made: Photos, ray: Any) -> None:
+    dataset = ray.data.read_datasource(datasource(made.path, columns=["id"], blobs=["img"]))
     rows = dataset.take_all()
     assert {row["id"]: row["img"] for row in rows} == made.rows
     assert len(rows) == len(made.rows)
-    some = ray.data.read_datasource(HudiDatasource(made.path, filter="id < 7 AND id > 3"))
+    some = ray.data.read_datasource(datasource(made.path, filter="id < 7 AND id > 3"))
     sizes = some.map_batches(lambda batch: {"id": batch["id"], "size": [len(each or b"") for each in batch["img"]]})
     assert {row["id"]: row["size"] for row in sizes.take_all()} == {4: 0, 5: 9, 6: 7}
 
 
-@pytest.mark.usefixtures("cluster")
-def test_a_lost_container_is_one_sentence(tmp_path: Path) -> None:
+def test_a_lost_container_is_one_sentence(tmp_path: Path, ray: Any) -> None:
     made = photos(tmp_path, logged=False)
-    source = HudiDatasource(made.path)
+    source = datasource(made.path)
     made.container.unlink()
     with pytest.raises(
         errors.BlobReadError, match=r"the blob at '.*' \(offset \d+, length 9\) cannot be read: the file is gone"
@@ -49,19 +56,19 @@ def test_a_lost_container_is_one_sentence(tmp_path: Path) -> None:
         ray.data.read_datasource(source).take_all()
 
 
-def blocks(source: HudiDatasource, parallelism: int) -> list[list[pa.Table]]:
+def blocks(source: Any, parallelism: int) -> list[list[pa.Table]]:
     return [list(task()) for task in source.get_read_tasks(parallelism)]
 
 
 def test_tasks_and_blocks(made: Photos) -> None:
     """A task reads whole file slices; a block has no more rows, and no more bytes, than it was allowed."""
-    source = HudiDatasource(made.path, columns=["id"], block_rows=8)
+    source = datasource(made.path, columns=["id"], block_rows=8)
     assert [len(blocks(source, parallelism)) for parallelism in (1, 2, 100)] == [1, 2, 2]
     for parallelism in (1, 2):
         found = [block for task in blocks(source, parallelism) for block in task]
         assert all(block.num_rows <= 8 for block in found)
         assert dict(zip(*pa.concat_tables(found).to_pydict().values(), strict=True)) == made.rows
-    small = HudiDatasource(made.path, columns=["id"], memory_budget=20)
+    small = datasource(made.path, columns=["id"], memory_budget=20)
     assert len(blocks(small, 1)[0]) > ROWS // 5
     sizes = [task.metadata.size_bytes for task in source.get_read_tasks(2)]
     assert (
@@ -86,5 +93,5 @@ def test_tasks_and_blocks(made: Photos) -> None:
 )
 def test_wrong_input(made: Photos, arguments: dict, error: type[Exception], sentence: str) -> None:
     with pytest.raises(error) as caught:
-        HudiDatasource(made.path, **arguments)
+        datasource(made.path, **arguments)
     assert str(caught.value) == sentence.format(table=made.path)
