@@ -93,15 +93,17 @@ def source(output: Path) -> Path:
 
 
 def measured(store: SlowStore, output: Path, size: Size, given: Namespace) -> Iterator[dict[str, Any]]:
-    """Run the steps of all parts; the table is written in any case."""
+    """Run the steps of all parts on a table that is written in any case, for a compaction alone by its process."""
+    alone = given.parts == ["compact"]
     for part in PARTS:
-        if part not in given.parts and part != "write":
+        if part not in given.parts and (part != "write" or alone):
             continue
         if part == "clean":
             time.sleep(_SETTLED_SECONDS)
         with process_of(store, output, size) as process:
             if part == "compact":
-                process.ask({"step": "replace"})
+                for step in ("write", "replace") if alone else ("replace",):
+                    process.ask({"step": step})
             store.warm()
             for name, said in STEPS[part]:
                 with store.watched() as seen:

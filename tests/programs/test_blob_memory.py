@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.quick import fetched
 
 MEGABYTE = 1 << 20
 
@@ -23,6 +25,7 @@ def test_a_small_driver_and_small_workers(tmp_path, blobs, size):
         [sys.executable, str(script), str(tmp_path), str(blobs), str(size), "400"],
         capture_output=True,
         text=True,
+        env={**os.environ, **fetched()},
         timeout=1500,
         check=False,
     )

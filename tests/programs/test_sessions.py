@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,16 +11,17 @@ import venv
 from pathlib import Path
 
 import pytest
-from support.quick import FEW_STATEMENTS
+from support.quick import FEW_STATEMENTS, QUICK, fetched
 
 _HEAD = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 import hudi_vector as hv
 from hudi_vector.errors import HudiVectorError, SessionError
 
 folder = Path(sys.argv[1])
+quick = json.loads(sys.argv[3])
 small = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g",
          "spark.ui.showConsoleProgress": "false", "spark.driver.extraJavaOptions": sys.argv[2]}
 
@@ -63,7 +65,7 @@ assert "it was stopped" in said(lambda: hv.register(spark))
 print("well")
 """
 _OTHER_WORKERS = """
-os.environ["PYSPARK_PYTHON"] = sys.argv[3]
+os.environ["PYSPARK_PYTHON"] = sys.argv[4]
 spark = made(hv.configure(SparkSession.builder))
 assert hv.configure(SparkSession.builder).getOrCreate() is spark
 text = said(lambda: hv.configure(SparkSession.builder, bundle="g:a:1"))
@@ -73,7 +75,7 @@ assert "spark.jars.packages cannot be set any more" in text, text
 table = str(folder / "vectors")
 rows = spark.createDataFrame([(1, "x", [0.5, 1.0]), (2, "y", [0.5, 0.0])], "id INT, name STRING, emb ARRAY<FLOAT>")
 rows.count()
-hv.write(rows, table, record_key="id", vectors={"emb": 2}, operation="bulk_insert")
+hv.write(rows, table, record_key="id", vectors={"emb": 2}, operation="bulk_insert", options=quick)
 assert [row["id"] for row in hv.search(spark, table, "emb", [0.5, 0.1], 2).collect()] == [2, 1]
 assert "Python workers" in said(lambda: hv.register(spark))
 assert "Python workers" in said(lambda: hv.index.create(spark, table, "emb"))
@@ -89,7 +91,7 @@ assert "the Python workers of this session have no" in text and "Traceback" not 
 
 # With workers of its own, and still not registered.
 spark.sparkContext.pythonExec = sys.executable
-hv.write(photos, str(folder / "photos"), record_key="id", blobs=["image"], operation="bulk_insert")
+hv.write(photos, str(folder / "photos"), record_key="id", blobs=["image"], operation="bulk_insert", options=quick)
 found = hv.search(spark, table, "emb", [0.5, 0.1], 2, execution="distributed").collect()
 assert [row["id"] for row in found] == [2, 1]
 
@@ -118,7 +120,7 @@ print("well")
 def _ran(program: str, folder: Path, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
     mine = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK")}
     return subprocess.run(
-        [sys.executable, "-c", _HEAD + program, str(folder), FEW_STATEMENTS, *more],
+        [sys.executable, "-c", _HEAD + program, str(folder), FEW_STATEMENTS, json.dumps(QUICK), *more],
         capture_output=True,
         text=True,
         check=False,
@@ -139,7 +141,7 @@ def test_a_session_without_hudi_is_told_so(tmp_path: Path) -> None:
 
 def test_a_session_that_was_not_registered_and_workers_that_lack_the_package(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
-    ran = _ran(_OTHER_WORKERS, tmp_path, str(tmp_path / "bare" / "bin" / "python"))
+    ran = _ran(_OTHER_WORKERS, tmp_path, str(tmp_path / "bare" / "bin" / "python"), **fetched())
     assert ran.stdout.splitlines()[-1:] == ["well"], _told(ran)
     # Spark's own warnings are on, and say nothing of our functions.
     assert "WARN" in ran.stderr

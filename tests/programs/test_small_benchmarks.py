@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.quick import FEW_STATEMENTS
+from support.quick import FEW_STATEMENTS, QUICK, fetched
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +18,20 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(output: Path, program: str, *arguments: str) -> dict[str, Any]:
     """What `program` publishes under the only name of its output folder."""
     command = [sys.executable, str(ROOT / "benchmarks" / program), "--small", "--output", str(output), *arguments]
-    environment = {**os.environ, "JAVA_TOOL_OPTIONS": FEW_STATEMENTS}
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    # Hudi's settings are in a file, as those of each write belong to the benchmark.
+    settings = output / "hudi"
+    settings.mkdir(parents=True)
+    (settings / "hudi-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in QUICK.items()), "utf-8")
+    spark = {"spark.sql.shuffle.partitions": "2", "spark.python.daemon.module": "support.python_daemon"}
+    environment = {
+        **os.environ,
+        **fetched(),
+        "PYTHONPATH": paths,
+        "JAVA_TOOL_OPTIONS": FEW_STATEMENTS,
+        "HUDI_CONF_DIR": str(settings),
+        "PYSPARK_SUBMIT_ARGS": " ".join(f"--conf {key}={value}" for key, value in spark.items()) + " pyspark-shell",
+    }
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     (published,) = output.glob("*.json")

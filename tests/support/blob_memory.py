@@ -52,6 +52,8 @@ def main(folder: Path, blobs: int, size: int, ranges: int) -> None:
         SparkSession.builder.master("local[2]")
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
+        .config("spark.python.daemon.module", "support.python_daemon")
+        .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(sys.path[:2]))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder / 'derby'} {FEW_STATEMENTS}")
     )

@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import SparkSession
+
+from hudi_vector.jars import ENVIRONMENT_VARIABLE, bundle_for
+from hudi_vector.quiet import fetched_bundle
 
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
 """Spark's classes, already read: `tests/support/archive.py` makes it, a JVM that finds none or one of another Spark does without."""
@@ -35,8 +39,20 @@ FEW_STATEMENTS = " ".join(
 )
 """For programs of a few statements that have a Spark of their own."""
 
+SEEN_BY_USERS = " ".join(
+    [option for option in FEW_STATEMENTS.split() if not option.startswith(("-Xlog:", "-Djol."))]
+    + ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+)
+"""For programs of which all that is printed is looked at: nothing is silent but what Java says of the archive."""
+
 JVM = f"{FEW_STATEMENTS} -XX:MetaspaceSize=512m -Xms1g -Xmn512m"
 """For all tests of a process that share a session."""
+
+
+def fetched() -> dict[str, str]:
+    """The variable that names Hudi's bundle as a file of this machine: Ivy is not started, and no jar sent to executors."""
+    jar = fetched_bundle(bundle_for(pyspark.__version__), {})
+    return {} if jar is None else {ENVIRONMENT_VARIABLE: f"local://{jar}"}
 
 
 def remember_java_names() -> None:

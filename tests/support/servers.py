@@ -19,7 +19,7 @@ import boto3
 
 from hudi_vector.storage import StorageOptions
 from support.loaded import module
-from support.quick import FEW_STATEMENTS
+from support.quick import FEW_STATEMENTS, fetched
 
 _ROOT = Path(__file__).resolve().parents[2]
 _slow_store = module("benchmarks/slow_store.py", "servers_slow_store")
@@ -39,7 +39,8 @@ def application(master="local[2]", packages=None, conf=None):
         "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": FEW_STATEMENTS, "spark.executor.extraJavaOptions": FEW_STATEMENTS,
         "spark.sql.session.timeZone": "UTC", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": os.path.abspath("warehouse"), **QUICK, **(conf or {}),
+        "spark.sql.warehouse.dir": os.path.abspath("warehouse"), "spark.python.daemon.module": "support.python_daemon",
+        **QUICK, **(conf or {}),
     }
     if packages:
         given["spark.jars.packages"] = packages
@@ -55,12 +56,13 @@ def run_program(program: str, *arguments: str, env: dict[str, str] | None = None
     """Run Python text in an interpreter of its own, in an empty folder, with ``application(…)`` to start Spark."""
     import tempfile
 
-    paths = [str(_ROOT), str(_ROOT / "tests")]
+    paths = os.pathsep.join([str(_ROOT), str(_ROOT / "tests")])
+    environment = {**os.environ, **fetched(), "PYTHONPATH": paths, "SPARK_LOCAL_IP": "127.0.0.1", **(env or {})}
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(
             [sys.executable, "-c", _PRELUDE + program, *arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "SPARK_LOCAL_IP": "127.0.0.1", **(env or {})},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=600,
