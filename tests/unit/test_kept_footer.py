@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ ROWS = 3000
 ASKED = np.array([2999, 0, 700, 701, 1500])
 
 
+@cache
 def rows() -> pa.Table:
     numbers = np.arange(ROWS)
     return pa.table(
