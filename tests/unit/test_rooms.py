@@ -50,7 +50,7 @@ def names_of(path: Path) -> tuple[tuple[str, bool], ...]:
     tree = ast.parse(path.read_text("utf-8"))
     eager = {id(node) for node in _module_level(tree.body)}
     found = []
-    for node in ast.walk(tree):
+    for node in house.statements(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -85,7 +85,8 @@ def _module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def docstrings(path: Path) -> Iterator[tuple[int, str, bool]]:
     """The docstrings of a file, with their lines, and whether each is a function's; those of attributes too."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in (tree, *house.statements(tree)):
         body = getattr(node, "body", None)
         for each in body if isinstance(body, list) else []:
             if (
