@@ -12,7 +12,7 @@ import pyspark
 import pytest
 from support import tables
 from support.blobs import rows, write
-from support.quick import FEW_STATEMENTS
+from support.quick import FEW_STATEMENTS, fetched
 
 import hudi_vector as hv
 from hudi_vector import __main__ as program
@@ -35,10 +35,10 @@ def table(spark, workspace):
     return path
 
 
-def ran(*command, cwd):
+def ran(*command, cwd, **more):
     """A process that finds this package as an installed one would be found."""
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    env = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    env = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", **more}
     env.pop("PYSPARK_GATEWAY_PORT", None)
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
 
@@ -48,7 +48,7 @@ def test_settings_are_given_to_a_process_of_its_own(table, tmp_path):
     policy = ["hoodie.blob.maintain.steps=clean_blobs", "spark.hoodie.blob.clean.grace=0s"]
     given = [word for setting in policy for word in ("--conf", setting)]
     command = [sys.executable, "-m", "hudi_vector", "maintain", "--table", str(table), "--dry-run", "--format", "json"]
-    done = ran(*command, *SMALL, *given, cwd=tmp_path)
+    done = ran(*command, *SMALL, *given, cwd=tmp_path, **fetched())
     assert done.returncode == 0, done.stderr
     rows_only = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["step"], row["state"]) for row in rows_only] == [("clean_blobs", "due")]

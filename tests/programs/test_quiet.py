@@ -34,7 +34,7 @@ def test_the_snippet_of_the_readme_prints_its_answer_alone(tmp_path: Path, tmp_p
         # Spark adds these to its JVM and prints no line on them.
         environment = {**os.environ, "SPARK_SUBMIT_OPTS": SEEN_BY_USERS}
         ran = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=environment)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.returncode == 0, ran.stderr[:5000] + ran.stderr[-3000:]
     assert ran.stdout.count("another cat") == 2
     noise = [line for line in (ran.stdout + ran.stderr).splitlines() if not ANSWER.fullmatch(line)]
     assert len(noise) <= 5, noise
