@@ -8,7 +8,8 @@ is written by `hv.write` in 60 tasks, so that its blobs lie in 60 containers, wi
 metadata table. Then each step runs in a new process with a Spark session, and its requests alone are counted: 200
 scattered blobs and 200 that lie together, by `read_blob`; ten keys by `hv.blobs.get`; a dry run of the cleaner and
 another one, when nothing has changed and all files are older than a minute; the inventory; and a compaction, after a
-second write has replaced half of the blobs and the cleaner has marked.
+second write has replaced half of the blobs and the cleaner has marked. With ``--parts compact`` alone one process does
+all of that.
 
 Requests of Hudi and Spark themselves are counted apart: those that s3a sends, except for files that this package makes
 below ``.hoodie/blobs`` and ``.hoodie/blob_service``. Reads of the containers are counted apart too.
