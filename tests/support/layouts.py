@@ -33,8 +33,6 @@ SETTINGS: Mapping[str, str] = {
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.compact.inline": "false",
-    "hoodie.upsert.shuffle.parallelism": "1",
-    "hoodie.insert.shuffle.parallelism": "1",
     "hoodie.bulkinsert.shuffle.parallelism": "1",
 }
 

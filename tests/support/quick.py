@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import SparkSession
+from pyspark.traceback_utils import SCCallSiteSync
 
 from hudi_vector.jars import ENVIRONMENT_VARIABLE, bundle_for
 from hudi_vector.quiet import fetched_bundle
@@ -115,6 +116,7 @@ def make_hadoop_settings_few(spark: SparkSession) -> None:
 
 def name_the_caller(spark: SparkSession) -> None:
     """Tell Spark which line asks; for each RDD it looks for that line in the stack, a fiftieth of its work."""
+    SCCallSiteSync._spark_stack_depth = 1  # or each collect() names its line, and none afterwards
     for form in ("short", "long"):
         spark.sparkContext.setLocalProperty(f"callSite.{form}", "a test")
 
@@ -128,9 +130,13 @@ QUICK: dict[str, str] = {
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.write.markers.type": "DIRECT",
-    "hoodie.upsert.shuffle.parallelism": "2",
-    "hoodie.insert.shuffle.parallelism": "2",
+    # A task each: more of them would share ten rows.
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.insert.shuffle.parallelism": "1",
     "hoodie.bulkinsert.shuffle.parallelism": "2",
+    "hoodie.markers.delete.parallelism": "1",
+    "hoodie.finalize.write.parallelism": "1",
+    "hoodie.file.listing.parallelism": "1",
     # Writers that read log files of a few kilobytes open each with two arrays of 16 MB otherwise.
     "hoodie.memory.dfs.buffer.max.size": str(64 << 10),
     # Hudi looks after each commit whether there is something to clean; tests of the cleaner say that they want it.
