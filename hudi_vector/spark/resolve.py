@@ -22,7 +22,7 @@ from hudi_vector.options import ALLOWED_BLOBS, CACHE_DIR, CACHE_DIR_MAX_BYTES, I
 from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.spark.catalyst.handles import frame_of, handles_of, state_of
-from hudi_vector.spark.catalyst.settings import session_settings
+from hudi_vector.spark.catalyst.settings import hadoop_settings, session_settings
 from hudi_vector.spark.relation_schema import relation_schema
 from hudi_vector.spark.unwrap import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
@@ -302,10 +302,8 @@ def storage_options(spark: SparkSession, uri: str | None = None) -> StorageOptio
         ours[CACHE_DIR_MAX_BYTES.key] = str(most)
     if uri is not None and scheme_of(uri) == "file":
         return StorageOptions.of(ours)
-    conf = spark._jsparkSession.sessionState().newHadoopConf()
-    values = conf.getValByRegex(HADOOP_KEYS)
     ours[IO_PARALLELISM.key] = str(IO_PARALLELISM.read(settings))
-    return StorageOptions.of({**{str(key): str(values.get(key)) for key in values.keySet().toArray()}, **ours})
+    return StorageOptions.of({**hadoop_settings(spark, HADOOP_KEYS), **ours})
 
 
 # Targets by name and timeline: Spark need not load a table again that has not changed since.

@@ -20,6 +20,7 @@ from hudi_vector.query.planner import SearchRequest
 from hudi_vector.query.tuning import JoinOptions, checked_tuning
 from hudi_vector.spark.catalyst.arrow_stage import map_in_arrow
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
+from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.spark.columns import vector_column
 from hudi_vector.spark.search.output import columns_of, schema_of
 from hudi_vector.spark.search.search import TableSearch
@@ -215,8 +216,7 @@ def session_of(stream: Any) -> SparkSession:
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """Return the session's settings that a streaming search reads, as text."""
-    found = spark._jsparkSession.sessionState().conf().settings()
-    settings = {str(key): str(found.get(key)) for key in found.keySet().toArray()}
+    settings = session_settings(spark)
     return {key: value for key, value in settings.items() if key.lower().startswith((PREFIX, "hoodie.vector."))}
 
 

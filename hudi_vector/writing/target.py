@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE, VectorType
+from hudi_vector.spark.catalyst.settings import pairs_of
 from hudi_vector.storage import path_text
 from hudi_vector.table.config import TableConfig, properties_of
 
@@ -122,7 +123,7 @@ def _catalog_target(spark: SparkSession, files: Files, table: str, name: str | N
         quoted_name=identifier.quotedString(),
         is_registered=True,
         existing=existing,
-        catalog_properties=_entries(metadata.properties()),
+        catalog_properties=pairs_of(metadata.properties()),
     )
 
 
@@ -145,12 +146,3 @@ def _name(existing: ExistingTable | None) -> str | None:
 def _safe_name(path: str) -> str:
     last = path.rstrip("/").rpartition("/")[2]
     return re.sub(r"\W", "_", last) or "table"
-
-
-def _entries(scala_map: object) -> dict[str, str]:
-    iterator = scala_map.iterator()  # type: ignore[attr-defined]
-    entries = {}
-    while iterator.hasNext():
-        entry = iterator.next()
-        entries[entry._1()] = entry._2()
-    return entries

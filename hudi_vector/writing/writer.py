@@ -287,8 +287,9 @@ def _make_table(df: DataFrame, plan: WritePlan, files: Files) -> None:
 def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
     """Check the arguments against the DataFrame and the existing table; return the plan without writing anything."""
     spark = df.sparkSession
-    require_known_in_session(session_settings(spark))
-    session = {key: value for key in SESSION_KEYS if (value := spark.conf.get(key, None))}
+    all_settings = session_settings(spark)
+    require_known_in_session(all_settings)
+    session = {key: value for key in SESSION_KEYS if (value := all_settings.get(key))}
     policy = INVALID_VECTORS.read({**session, **request.options})
     erased = ERASED_KEYS.read({**session, **request.options})
     _require_distinct_columns(df)

@@ -13,6 +13,8 @@ from hudi_vector.spark.catalyst.arguments import constant, named_and_placed
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.printed import UNKNOWN, Expressions, Printed, printed_arguments
 from hudi_vector.spark.catalyst.settings import one_step, session_settings, time_zone
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.storage.settings import HADOOP_KEYS
 
 MOST = 40
 WARM = 2
@@ -71,6 +73,17 @@ def test_a_warm_search_of_python_takes_few_calls(spark, table, columns):
     with calls_of(spark) as calls:
         assert len(run()) == 3
     assert len(calls.asked) + calls.called_back <= MOST, calls.asked
+
+
+def test_the_settings_of_other_storage_take_few_calls(spark, clean_session):
+    spark.conf.set("fs.s3a.endpoint", "http://one -> two")
+    wanted = dict(storage_options(spark, "s3a://bucket/t").values)
+    found = spark._jsparkSession.sessionState().newHadoopConf().getValByRegex(HADOOP_KEYS)
+    assert {key: wanted[key] for key in found} == dict(found)
+    assert wanted["fs.s3a.endpoint"] == "http://one -> two"
+    with calls_of(spark) as calls:
+        assert dict(storage_options(spark, "s3a://bucket/t").values) == wanted
+    assert len(calls.asked) <= 10, calls.asked
 
 
 def test_settings_between_two_statements_and_of_two_sessions_are_seen(spark, table):

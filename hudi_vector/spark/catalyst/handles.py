@@ -53,8 +53,8 @@ class Handles:
         """Return a Scala sequence of the items."""
         return self.named("org.apache.spark.api.python.PythonUtils").toSeq(items)
 
-    def scala_map(self, items: dict[str, Any]) -> JavaObject:
-        """Return a Scala map of the items."""
+    def scala_map(self, items: dict[str, Any] | JavaObject) -> JavaObject:
+        """Return a Scala map of the items, or of those of a Java map."""
         return self.named("org.apache.spark.api.python.PythonUtils").toScalaMap(items)
 
     def made(self, kind: str, described: str, make: Callable[[], JavaObject]) -> JavaObject:

@@ -15,9 +15,19 @@ from weakref import WeakKeyDictionary
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from hudi_vector.spark.catalyst.handles import state_of
+from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.handles import handles_of, state_of
 
-__all__ = ["application_of", "handed_over", "one_step", "session_settings", "statement_of", "time_zone"]
+__all__ = [
+    "application_of",
+    "hadoop_settings",
+    "handed_over",
+    "one_step",
+    "pairs_of",
+    "session_settings",
+    "statement_of",
+    "time_zone",
+]
 
 T = TypeVar("T")
 
@@ -54,7 +64,13 @@ def handed_over(spark: SparkSession, statement: str, zone: str, settings: str) -
 
 def session_settings(spark: SparkSession) -> Mapping[str, str]:
     """Return all settings that a session has a value for, by key."""
-    return _once(_SETTINGS, spark, lambda: _split(str(state_of(spark).conf.getAllConfs().mkString(_BETWEEN))))
+    return _once(_SETTINGS, spark, lambda: pairs_of(state_of(spark).conf.getAllConfs()))
+
+
+def hadoop_settings(spark: SparkSession, pattern: str) -> Mapping[str, str]:
+    """Return the session's Hadoop settings whose keys have a match of a regular expression of Java."""
+    found = spark._jsparkSession.sessionState().newHadoopConf().getValByRegex(pattern)
+    return pairs_of(handles_of(spark).scala_map(found))
 
 
 def time_zone(spark: SparkSession) -> str:
@@ -88,7 +104,12 @@ def _once(name: str, spark: SparkSession, ask: Callable[[], T]) -> T:
     return found
 
 
+def pairs_of(scala_map: JavaObject) -> dict[str, str]:
+    """Return a map of texts, which comes as one text."""
+    return _split(str(scala_map.mkString(_BETWEEN)))
+
+
 def _split(text: str) -> dict[str, str]:
     """Return settings from a text of pairs, as Scala writes a map with the separator of this module."""
     pairs = (entry.partition(_IS) for entry in text.split(_BETWEEN))
-    return {key: value for key, _, value in pairs}
+    return {key: value for key, _, value in pairs if key}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.options import ALL, BLOB_INLINE_THRESHOLD
+from hudi_vector.spark.catalyst import settings as session
 from hudi_vector.writing.blobs.columns import blob_columns, refuse_collections
 from hudi_vector.writing.hudi_options import OURS
 
@@ -105,5 +106,6 @@ def session_settings(spark: SparkSession) -> BlobSettings:
 
 
 def _session_options(spark: SparkSession) -> dict[str, str]:
-    keys = [option.key for option in ALL if option.key.startswith(OURS)]
-    return {key: value for key in keys if (value := spark.conf.get(key, None))}
+    settings = session.session_settings(spark)
+    keys = (option.key for option in ALL if option.key.startswith(OURS))
+    return {key: value for key in keys if (value := settings.get(key))}
