@@ -37,8 +37,9 @@ def new_token() -> str:
 
 def completed_commits(files: Files, path: str, config: TableConfig) -> frozenset[Instant]:
     """Return the completed instants of actions that changed data files."""
-    # Only the difference of two listings is used, so the times of files do not matter.
-    timeline = config.layout.timeline(((name, 0) for name in files.names(config.layout.folder(path))), "UTC")
+    listed = files.listing(config.layout.folder(path)).items()
+    # Only the difference of two listings is used, so the time zone does not matter.
+    timeline = config.layout.timeline(((name, milliseconds * 1_000_000) for name, milliseconds in listed), "UTC")
     return frozenset(timeline.commits)
 
 

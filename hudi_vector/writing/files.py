@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Files"]
 
-_BETWEEN = "\x1e"
-
 
 class Files:
     """Hadoop's file systems with the session's settings, so that every scheme and credential of Spark works."""
@@ -46,14 +44,12 @@ class Files:
             return True
         return bool(system.getFileStatus(where).isDirectory()) and len(system.listStatus(where)) == 0
 
-    def names(self, folder: str) -> frozenset[str]:
-        """Return the names in a folder, which come as one text; empty if there is no folder."""
+    def listing(self, folder: str) -> dict[str, int]:
+        """Return the names in a folder with their modification times in milliseconds; empty if there is no folder."""
         system, where = self._open(folder)
         if not system.exists(where):
-            return frozenset()
-        paths = self._java.named("org.apache.hadoop.fs.FileUtil").stat2Paths(system.listStatus(where))
-        text = str(self._java.module("scala.collection.mutable.WrappedArray").make(paths).mkString(_BETWEEN))
-        return frozenset(path.rpartition("/")[2] for path in text.split(_BETWEEN) if path)
+            return {}
+        return {entry.getPath().getName(): entry.getModificationTime() for entry in system.listStatus(where)}
 
     def delete(self, path: str) -> None:
         """Remove a folder and its content, if it exists; symbolic links on a local disk are not followed.

@@ -60,13 +60,13 @@ class NewTable:
 
     def _is_untouched(self, files: Files, write_id: str) -> bool:
         instants, entries = _found(files, self.path, self.timeline)
-        uploads = files.names(f"{self.path}/{UPLOADS}")
+        uploads = files.listing(f"{self.path}/{UPLOADS}").keys()
         # One commit has at most three files on the timeline: requested, inflight and completed.
         alone = len(self.instants) <= 3 and instants == self.instants and uploads <= {write_id}
-        return alone and entries - _OURS == self.entries and files.names(self.path) == {".hoodie"}
+        return alone and entries - _OURS == self.entries and files.listing(self.path).keys() == {".hoodie"}
 
 
 def _found(files: Files, path: str, timeline: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of the timeline's files and of the entries of ``.hoodie``."""
-    names = (name for name in files.names(timeline) if name[:1].isdigit())
-    return frozenset(names), files.names(f"{path}/.hoodie")
+    names = (name for name in files.listing(timeline) if name[:1].isdigit())
+    return frozenset(names), frozenset(files.listing(f"{path}/.hoodie"))
