@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -11,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -41,34 +39,16 @@ slow = module("benchmarks/slow_store.py", "disk_cache_slow_store")
 BUDGET = 1 << 20
 ROWS, FILES, DIMENSION = 60, 6, 8
 QUERY = [0.4, -1.0, 0.3, 2.0, 0.0, 1.0, -0.5, 0.25]
-
-
-def write(begun: Any, folder: str, budget: int) -> None:
-    cache, number = DiskCache(folder, budget), 0
-    begun.release()
-    while True:
-        number = number % 50 + 1
-        for part in range(20):
-            cache.put(f"source {part}", str(number), [bytes([part]) * 20_000])
-
-
-def begun_writers(count: int, folder: Path, budget: int) -> list[BaseProcess]:
-    """Processes that write until SIGKILL ends them; those that are forked have imported all that they need."""
-    fork = multiprocessing.get_context("fork")
-    begun = fork.Semaphore(0)
-    writers: list[BaseProcess] = [fork.Process(target=write, args=(begun, str(folder), budget)) for _ in range(count)]
-    for writer in writers:
-        writer.start()
-    for _ in writers:
-        assert begun.acquire(timeout=60)
-    return writers
-
-
-def kill(writers: list[BaseProcess]) -> None:
-    for writer in writers:
-        writer.kill()
-        writer.join()
-        assert writer.exitcode == -signal.SIGKILL
+WRITER = """
+import sys
+from hudi_vector.storage.disk_cache import DiskCache
+cache, number = DiskCache(sys.argv[1], int(sys.argv[2])), 0
+print("begun", flush=True)
+while True:
+    number = number % 50 + 1
+    for part in range(20):
+        cache.put(f"source {part}", str(number), [bytes([part]) * 20_000])
+"""
 
 
 def kept(cache: DiskCache, source: str, part: str) -> list[bytes] | None:
@@ -196,11 +176,18 @@ print([cache.get("a", part) is not None for part in "123"])
 
 
 def test_killed_writers_leave_whole_entries_and_hidden_files_that_go(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(tmp_path), str(64 << 20)]
     for number in range(6):
-        writers = begun_writers(2, tmp_path, 64 << 20)
+        writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+        for writer in writers:
+            assert writer.stdout
+            writer.stdout.readline()
         wait_until(lambda written=10 * (number + 1): len(files_of(tmp_path)) > written)
         time.sleep(random.Random(number).uniform(0, 0.1))
-        kill(writers)
+        for writer in writers:
+            writer.send_signal(signal.SIGKILL)
+            writer.wait()
+            writer.stdout.close()  # type: ignore[union-attr]
     cache, found = DiskCache(str(tmp_path), 64 << 20), 0
     for part in range(20):
         for number in range(1, 51):
@@ -217,7 +204,11 @@ def test_killed_writers_leave_whole_entries_and_hidden_files_that_go(tmp_path: P
 
 
 def test_many_processes_stay_within_the_budget(tmp_path: Path) -> None:
-    writers = begun_writers(3, tmp_path, BUDGET)
+    command = [sys.executable, "-c", WRITER, str(tmp_path), str(BUDGET)]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
+    for writer in writers:
+        assert writer.stdout
+        writer.stdout.readline()
     wait_until(lambda: sum(each.st_size for each in map(_status, tmp_path.iterdir()) if each) > BUDGET // 2)
     most, cache = 0, DiskCache(str(tmp_path), BUDGET)
     for number in range(300):
@@ -225,7 +216,10 @@ def test_many_processes_stay_within_the_budget(tmp_path: Path) -> None:
         most = max(most, sum(sizes))
         part = number % 20
         assert kept(cache, f"source {part}", str(number // 20 + 1)) in (None, [bytes([part]) * 20_000])
-    kill(writers)
+    for writer in writers:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()  # type: ignore[union-attr]
     assert most <= BUDGET * 1.3
 
 
