@@ -21,15 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_vector as hv
-from hudi_vector.jars import bundle_for
-from hudi_vector.quiet import fetched_bundle
 from support.blobs import content
 from support.frames import planned
-from support.quick import JVM, QUICK, make_hadoop_settings_few, remember_java_names
+from support.quick import JVM, QUICK, bundle_file, make_hadoop_settings_few, remember_java_names
 
 _TOLD = "HUDI_VECTOR_TESTS_KILL"
 _SUPPORT = Path(__file__).parent
@@ -323,9 +320,7 @@ def _session() -> SparkSession:
     builder = SparkSession.builder.master("local[1]")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    # The session of the tests has fetched it: without a name to resolve, Ivy is not started.
-    fetched = fetched_bundle(bundle_for(pyspark.__version__), {})
-    session = hv.register(hv.configure(builder, bundle=fetched).getOrCreate())
+    session = hv.register(hv.configure(builder, bundle=bundle_file()).getOrCreate())
     make_hadoop_settings_few(session)
     return session
 

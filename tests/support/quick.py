@@ -50,9 +50,14 @@ JVM = f"{FEW_STATEMENTS} -XX:MetaspaceSize=512m -Xms1g -Xmn512m"
 """For all tests of a process that share a session."""
 
 
+def bundle_file() -> str | None:
+    """The file of Hudi's bundle, if a session has fetched it: without a name to resolve, Ivy is not started."""
+    return fetched_bundle(bundle_for(pyspark.__version__), {})
+
+
 def fetched() -> dict[str, str]:
-    """The variable that names Hudi's bundle as a file of this machine: Ivy is not started, and no jar sent to executors."""
-    jar = fetched_bundle(bundle_for(pyspark.__version__), {})
+    """The variable that names Hudi's bundle as a file of this machine, which is not sent to executors either."""
+    jar = bundle_file()
     return {} if jar is None else {ENVIRONMENT_VARIABLE: f"local://{jar}"}
 
 
