@@ -68,7 +68,7 @@ def session_settings(spark: SparkSession) -> Mapping[str, str]:
 
 
 def hadoop_settings(spark: SparkSession, pattern: str) -> Mapping[str, str]:
-    """Return the session's Hadoop settings whose keys have a match of a regular expression of Java."""
+    """Return the session's Hadoop settings whose keys match a Java regular expression."""
     found = spark._jsparkSession.sessionState().newHadoopConf().getValByRegex(pattern)
     return pairs_of(handles_of(spark).scala_map(found))
 
@@ -105,7 +105,7 @@ def _once(name: str, spark: SparkSession, ask: Callable[[], T]) -> T:
 
 
 def pairs_of(scala_map: JavaObject) -> dict[str, str]:
-    """Return a map of texts, which comes as one text."""
+    """Return a Scala map of texts as a dict; it comes from the JVM as one text."""
     return _split(str(scala_map.mkString(_BETWEEN)))
 
 
