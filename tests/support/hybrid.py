@@ -37,13 +37,17 @@ class Asked:
     weight: float = 1.0
 
 
-def distance(vector: Any, query: Any, metric: str) -> float:
-    """The distance of two vectors, both arrays or both dicts, by the plain formulas."""
-    if isinstance(vector, Mapping):
-        union = sorted({*vector, *query})
-        vector = [vector.get(index, 0.0) for index in union] or [0.0]
-        query = [query.get(index, 0.0) for index in union] or [0.0]
-    return float(oracle.distances(np.array([vector], np.float64), np.array(query, np.float64), metric)[0])
+def distances(vectors: Sequence[Any], query: Any, metric: str) -> list[float]:
+    """The distances of vectors to a query, all of them arrays or all of them dicts, by the plain formulas."""
+    if isinstance(query, Mapping):
+        return [_sparse_distance(vector, query, metric) for vector in vectors]
+    return oracle.distances(np.array(vectors), query, metric).tolist() if vectors else []  # type: ignore[no-any-return]
+
+
+def _sparse_distance(vector: Mapping[Any, float], query: Mapping[Any, float], metric: str) -> float:
+    union = sorted({*vector, *query})
+    row, asked = ([entries.get(index, 0.0) for index in union] or [0.0] for entries in (vector, query))
+    return float(oracle.distances(np.array([row]), np.array(asked), metric)[0])
 
 
 def score_of(found: float, metric: str) -> float:
@@ -58,16 +62,18 @@ def brute_force(
 ) -> list[tuple[float, str, list[float]]]:
     """(score, key, distances) of the k best rows, those of equal score by key."""
     keys = [key for key in asked[0].vectors if all(one.vectors[key] is not None for one in asked)]
-    far = {key: [distance(one.vectors[key], one.query, one.metric) for one in asked] for key in keys}
+    columns = [distances([one.vectors[key] for key in keys], one.query, one.metric) for one in asked]
+    far = {key: [column[place] for column in columns] for place, key in enumerate(keys)}
     total = dict.fromkeys(keys, 0.0)
-    for number, one in enumerate(asked):
-        column = np.array([far[key][number] for key in keys])
+    for one, known in zip(asked, columns, strict=True):
+        column = np.array(known)
         scores = [score_of(value, one.metric) for value in column]
         if normalize and keys:
-            span = max(scores) - min(scores)
-            scores = [(score - min(scores)) / span if span else 0.0 for score in scores]
-        for key, score, value in zip(keys, scores, column, strict=True):
-            total[key] += one.weight / (61 + (column < value).sum()) if fusion == "rrf" else one.weight * score
+            worst, span = min(scores), max(scores) - min(scores)
+            scores = [(score - worst) / span if span else 0.0 for score in scores]
+        nearer = np.searchsorted(np.sort(column), column)
+        for key, score, before in zip(keys, scores, nearer, strict=True):
+            total[key] += one.weight / (61 + before) if fusion == "rrf" else one.weight * score
     ordered = sorted(keys, key=lambda key: (-total[key], key.encode()))
     return [(total[key], key, far[key]) for key in ordered[:k]]
 

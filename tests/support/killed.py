@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 import hudi_vector as hv
 from support.blobs import content
 from support.frames import planned
-from support.quick import JVM, QUICK, bundle_file, make_hadoop_settings_few, remember_java_names
+from support.quick import FEW_STATEMENTS, QUICK, bundle_file, make_hadoop_settings_few, remember_java_names
 
 _TOLD = "HUDI_VECTOR_TESTS_KILL"
 _SUPPORT = Path(__file__).parent
@@ -310,7 +310,7 @@ def _session() -> SparkSession:
         "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "1",
         "spark.sql.session.timeZone": "UTC",
-        "spark.driver.extraJavaOptions": JVM.replace("-Xms1g", "-Xms512m").replace("-Xmn512m", "-Xmn256m"),
+        "spark.driver.extraJavaOptions": f"{FEW_STATEMENTS} -XX:MetaspaceSize=512m -Xms512m -Xmn256m",
         "spark.python.daemon.module": "support.killed_daemon",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

@@ -46,7 +46,8 @@ SEEN_BY_USERS = " ".join(
 )
 """For programs of which all that is printed is looked at: nothing is silent but what Java says of the archive."""
 
-JVM = f"{FEW_STATEMENTS} -XX:MetaspaceSize=512m -Xms1g -Xmn512m"
+# What runs for minutes is compiled after a fifth as many calls: to interpret it until then takes longer.
+JVM = f"{FEW_STATEMENTS} -XX:CompileThresholdScaling=0.2 -XX:MetaspaceSize=512m -Xms1g -Xmn512m"
 """For all tests of a process that share a session."""
 
 

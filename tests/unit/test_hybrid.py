@@ -215,7 +215,7 @@ def test_sparse_distances_are_those_of_the_same_dense_vectors(rows, query, metri
     block, invalid = make_sparse_block(row, index, value, np.arange(len(rows)))
     assert invalid == 0
     found = sparse_distances(block, as_sparse(query), metric)
-    wanted = [hybrid.distance(entries, query, metric) for entries in rows]
+    wanted = hybrid.distances(rows, query, metric)
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 if metric != "dot_product" else 1e-6)
     alone = [
         sparse_distances(block.select(np.arange(len(rows)) == i), as_sparse(query), metric)[0] for i in range(len(rows))
