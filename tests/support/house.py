@@ -93,7 +93,7 @@ query.lance                 vectors  errors index.calibration index.kinds kernel
 query.indexed               vectors  errors index index.calibration index.kinds index.packs kernels kernels.metrics
                                      query query.lance read read.parquet storage
 query.grouping              vectors  arguments errors kernels read.predicate schema
-query.grouped               vectors  kernels kernels.metrics query query.grouping read read.parquet read.predicate
+query.grouped               vectors  kernels kernels.metrics query query.grouping read read.predicate
 query.hybrid                vectors  arguments errors index.calibration kernels kernels.metrics query query.grouped
                                      query.grouping read read.logs read.parquet
 query.join                  vectors  errors kernels kernels.metrics query query.asking query.grouped query.grouping

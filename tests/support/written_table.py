@@ -84,6 +84,7 @@ class WrittenTable:
     is_nullable: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     row_group_rows: int | None = None
+    page_bytes: int = 0
     filter_bytes: int = 0
     clock: int = START
 
@@ -156,6 +157,8 @@ class WrittenTable:
         table = self._table(group, file.name, instant, rows, with_vector)
         size = self.row_group_rows or max(len(rows), 1)
         how: dict[str, Any] = {"use_dictionary": False, "compression": "snappy"}
+        if self.page_bytes:
+            how |= {"data_page_size": self.page_bytes, "write_batch_size": 8, "write_page_index": True}
         if not self.filter_bytes:
             pq.write_table(table, file, row_group_size=size, **how)
             return file

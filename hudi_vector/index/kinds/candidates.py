@@ -111,6 +111,12 @@ class View(Protocol):
     def need_rows(self) -> None:
         """Read the rows of all entries, if they are not in memory yet; a search with a filter needs them."""
 
+    def cost_of(self, allowed: Allowed) -> int:
+        """Return what it costs to have the codes of allowed rows, as a number of bytes that are read in sequence."""
+
+    def spend(self, cost: int) -> None:
+        """Add to what it cost so far to read vectors in place of codes; codes cost as much less."""
+
     def candidates(
         self,
         queries: npt.NDArray[Any],
@@ -122,7 +128,7 @@ class View(Protocol):
         allowed: Allowed = None,
         most: int | None = None,
     ) -> Candidates:
-        """Return rows that may be among the k nearest of each query."""
+        """Return rows that may be among the k nearest of each query, all allowed rows if they are not more than k."""
 
     def without(self, segment: Ints, position: Ints) -> View:
         """Return a view for calibration in which the given query rows do not help to find themselves.

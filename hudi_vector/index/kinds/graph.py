@@ -229,6 +229,14 @@ class GraphView:
     def need_rows(self) -> None:
         """Do nothing: the rows of a graph are in memory."""
 
+    def cost_of(self, allowed: Allowed) -> int:
+        """Return 0: all codes are in memory."""
+        del allowed
+        return 0
+
+    def spend(self, cost: int) -> None:
+        """Do nothing: codes cost nothing."""
+
     def without(self, segment: Ints, position: Ints) -> GraphView:
         """Return a view in which no node links to the given rows; segment -1 means a row outside the view.
 

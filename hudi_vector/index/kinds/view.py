@@ -44,11 +44,16 @@ class ListSource(Protocol):
     is_whole: bool
     """True once all lists were read."""
 
+    spent: int  # on vectors that were read in place of lists, which cost as much less
+
     def need(self, lists: Ints | None) -> None:
         """Read lists that were not read yet, or all of them."""
 
     def need_rows(self) -> None:
         """Read the rows of all entries."""
+
+    def cost_of(self, lists: Ints) -> int:
+        """Return what it costs to have lists, as a number of bytes that are read in sequence."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +230,19 @@ class IndexView:
         """Read the rows of all entries, if they are not in memory yet."""
         if self.lists is not None:
             self.lists.need_rows()
+
+    def cost_of(self, allowed: Allowed) -> int:
+        """Return what it costs to have the codes of allowed rows, as a number of bytes that are read in sequence."""
+        if self.lists is None or self.lists.is_whole:
+            return 0
+        chosen = self._entries(bitmap_of(allowed, self.bases)).chosen
+        lists = np.arange(self.model.lists) if chosen is None else np.searchsorted(self.offsets, chosen, "right") - 1
+        return self.lists.cost_of(np.unique(lists))
+
+    def spend(self, cost: int) -> None:
+        """Add to what it cost so far to read vectors in place of codes; codes cost as much less."""
+        if self.lists is not None:
+            self.lists.spent += cost
 
     def _need(self, lists: Ints) -> None:
         """Have lists in memory, and count which of them were."""

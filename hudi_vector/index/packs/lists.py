@@ -122,6 +122,7 @@ class _StoredLists:
         self._there = self._sizes == 0
         self._has_rows = not len(view.row)
         self._lock = threading.Lock()
+        self.spent = 0
         self.is_whole = bool(self._there.all())
 
     def need(self, lists: Ints | None) -> None:
@@ -154,6 +155,16 @@ class _StoredLists:
                 raise UnreadableListError(str(problem)) from problem
             self._has_rows = True
 
+    def cost_of(self, lists: Ints) -> int:
+        """Return what it costs to have these lists, as a number of bytes that are read in sequence."""
+        absent = lists[~self._there[lists]]
+        read = int(self._sizes[absent].sum()) * self._packs[0].head.width + len(absent) * len(self._packs) * self._gap
+        return max(0, read - self.spent)
+
+    @property
+    def _gap(self) -> int:
+        return LOCAL_MAX_GAP if self._packs[0].file.storage.scheme == "file" else OBJECT_STORE_MAX_GAP
+
     def _read(self, lists: Ints) -> None:
         """Read lists, some tens of megabytes at a time."""
         lengths = self._sizes[lists] * self._packs[0].head.width
@@ -168,8 +179,7 @@ class _StoredLists:
         ends = np.cumsum(length)
         content = memoryview(bytearray(int(ends[-1]) if len(ends) else 0))
         storage = self._packs[0].file.storage
-        gap = LOCAL_MAX_GAP if storage.scheme == "file" else OBJECT_STORE_MAX_GAP
-        plan = plan_reads(number, begin, length, ends - length, max_gap=gap, max_read=MAX_READ)
+        plan = plan_reads(number, begin, length, ends - length, max_gap=self._gap, max_read=MAX_READ)
 
         def read(which: int) -> None:
             at = int(plan.offset[which])

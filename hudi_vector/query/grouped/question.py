@@ -20,14 +20,10 @@ from hudi_vector.query.grouped.passes import Members, in_passes, members_of
 from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.grouping.keys import GroupCodes
 from hudi_vector.query.merge import Winners
-from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.several import Together
-from hudi_vector.read.spec import ScanCounts, SliceReader
+from hudi_vector.read.spec import ScanCounts
 
 __all__ = ["GroupedQuestion", "question_of"]
-
-_MANY_TO_ONE = 16
-"""Rows of known groups are read by their places if they are at most one in so many rows of a file."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +77,7 @@ class GroupedQuestion:
     def blocks(self, opened: OpenedSlice, counts: ScanCounts) -> Iterator[Together]:
         """Yield the rows of a slice that pass the filter and have a vector, and add to `counts`."""
         reader = opened.reader
-        found = reader.blocks(counts) if self.members is None else _few_or_all(reader, counts)
-        return (self.with_rows((block,), reader.rows) for block in found)
+        return (self.with_rows((block,), reader.rows) for block in reader.blocks(counts))
 
     def nearest(self, queries: Ints, count: int) -> Question:
         """Return the question of some queries for so many of the nearest rows."""
@@ -130,16 +125,6 @@ class GroupedQuestion:
 
 def _one_pass(asked: GroupedQuestion, slices: SearchedRows, bounds: Bounds) -> Iterable[SliceFound]:
     return slices.search(asked, bounds)
-
-
-def _few_or_all(reader: SliceReader, counts: ScanCounts) -> Iterator[VectorBlock]:
-    """Yield the rows of a slice that pass the filter and have a vector; few rows of a Parquet file by their places."""
-    if isinstance(reader, ParquetSlice):
-        positions = np.flatnonzero(reader.allowed(ScanCounts()))
-        if len(positions) * _MANY_TO_ONE <= reader.row_count():
-            yield reader.vectors_at(positions, counts)
-            return
-    yield from reader.blocks(counts)
 
 
 def question_of(

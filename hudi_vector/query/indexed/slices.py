@@ -62,6 +62,11 @@ _LEAST_AT_ONCE = 2
 _FEW = 4096
 """Up to this many candidates of all queries are scored at once: a call for each file would take longer."""
 
+_FEW_ALLOWED = 1024
+"""Up to this many rows that pass a filter are compared without their codes, if these are not in memory."""
+
+_Masks = list[npt.NDArray[np.bool_]]
+
 
 def search_slices(
     entries: Sequence[tuple[int, SliceAccess]],
@@ -100,7 +105,7 @@ def search_slices(
     # By name, so that every search of the same segments takes the same view.
     covered = sorted((entry for entry in entries if _is_covered(entry)), key=lambda entry: _name_of(entry[1]))
     searched: set[int] = set()
-    if isinstance(use, IndexUse) and covered and not _scans(covered, use, spec, keep):
+    if isinstance(use, IndexUse) and covered and not _scans(covered, use, spec, keep, each):
         assert isinstance(question, Question)
         for part in _parts(covered, keep):
             own, codes = _codes(part, use, spec, keep, others)
@@ -190,18 +195,28 @@ class _Codes:
         """Return the pages of a covered slice's base file as its segment lists them, or None."""
         return self.view.pages[number if self.places is None else int(self.places[number])]
 
-    def candidates(self, *arguments: Any, allowed: list[npt.NDArray[np.bool_]] | None, **more: Any) -> Candidates:
+    def candidates(self, *arguments: Any, allowed: _Masks | None, **more: Any) -> Candidates:
         """Return the candidates of the view, with segments numbered like the covered slices."""
+        found = self.view.candidates(*arguments, allowed=self._in_view(allowed), **more)
         if self.places is None:
-            return self.view.candidates(*arguments, allowed=allowed, **more)
+            return found
+        own = np.full(len(self.view.bases) - 1, -1, np.int64)
+        own[self.places] = np.arange(len(self.places))
+        return replace(found, segment=own[found.segment])
+
+    def cost_of(self, allowed: _Masks) -> int:
+        """Return what it costs to have the codes of allowed rows, as a number of bytes that are read in sequence."""
+        return self.view.cost_of(self._in_view(allowed))
+
+    def _in_view(self, allowed: _Masks | None) -> _Masks | None:
+        """Return the masks of all segments of the view; of the covered slices, all rows are allowed by default."""
+        if self.places is None:
+            return allowed
         sizes = np.diff(self.view.bases)
         masks = [np.zeros(size, np.bool_) for size in sizes]
         for number, place in enumerate(self.places):
             masks[place] = np.ones(sizes[place], np.bool_) if allowed is None else allowed[number]
-        found = self.view.candidates(*arguments, allowed=masks, **more)
-        own = np.full(len(masks), -1, np.int64)
-        own[self.places] = np.arange(len(self.places))
-        return replace(found, segment=own[found.segment])
+        return masks
 
 
 def _name_of(access: SliceAccess) -> str:
@@ -225,17 +240,42 @@ def _is_covered(entry: Entry) -> bool:
     return entry[1].access == "index" and entry[1].segment is not None
 
 
-def _scans(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool) -> bool:
-    """Return True if an exact search without a filter scans the covered slices: all their vectors are in memory."""
-    if not (use.certain and keep and spec.predicate is None):
+def _scans(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, keep: bool, each: Each) -> bool:
+    """Return True if a search scans the covered slices.
+
+    Without a filter an exact search does if all their vectors are in memory. With one, any search does if the vectors
+    of the rows that pass are read singly for less than what the index costs, which is read whole.
+    """
+    if not keep:
         return False
-    return all(open_base(access, spec, keep).holds_vectors() for _, access in covered)
+    return _holds_all(covered, use, spec) if spec.predicate is None else _scans_few(covered, use, spec, each)
+
+
+def _holds_all(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec) -> bool:
+    """Return True if an exact search finds all vectors in memory."""
+    return use.certain and all(open_base(access, spec, keep=True).holds_vectors() for _, access in covered)
+
+
+def _scans_few(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, each: Each) -> bool:
+    """Return True if it costs less to read the vectors of rows that pass a filter than whole segments."""
+    segments = [access.segment for _, access in covered if access.segment is not None]
+    # Of packs, single lists are read.
+    if any(one.pack for one in segments) or kept_view(use.folder, use.model_id, segments) is not None:
+        return False
+    readers = _Readers(covered, spec, keep=True)
+    positions = [np.flatnonzero(mask) for mask in allowed_rows(readers, spec, ScanCounts(), each)]
+    if sum(map(len, positions)) > _FEW_ALLOWED:
+        return False
+    at_once = each if readers.are_local else _for_ranges
+    costs = list(at_once(lambda number: readers[number].cost_singly(positions[number]), range(len(covered))))
+    known = [cost for cost in costs if cost is not None]
+    return len(known) == len(costs) and sum(known) < sum(segment.bytes for segment in segments)
 
 
 def scans_only(slices: Sequence[SliceAccess], use: IndexUse, spec: ScanSpec) -> bool:
     """Return True if this process would scan all slices although an index covers some: their vectors are in memory."""
     covered = [entry for entry in enumerate(slices) if _is_covered(entry)]
-    return not isinstance(use, LanceIndexUse) and _scans(covered, use, spec, keep=True)
+    return not isinstance(use, LanceIndexUse) and spec.predicate is None and _holds_all(covered, use, spec)
 
 
 def _parts(covered: Sequence[Entry], keep: bool) -> Iterator[Sequence[Entry]]:
@@ -317,6 +357,8 @@ def _search_indexed(
     counts = ScanCounts(unseen=None if use.certain else np.full(len(question.vectors), np.inf))
     readers = _Readers(entries, spec, keep)
     allowed = _allowed(readers, codes, spec, counts, each)
+    # As many candidates as rows are allowed are these rows.
+    nearest = max(question.k, _few_allowed(readers, codes, allowed))
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):
         part = slice(first, first + question.block_queries)
@@ -324,12 +366,12 @@ def _search_indexed(
         question.deadline.check()
         found = codes.candidates(
             vectors,
-            question.k,
+            nearest,
             nprobes=use.nprobes,
             candidates=use.candidates(question.k),
             certain=use.certain,
             allowed=allowed,
-            most=max(_MOST_CANDIDATES, question.k * 4) if use.certain else None,
+            most=max(_MOST_CANDIDATES, nearest * 4) if use.certain else None,
         )
         if found.unseen is not None and counts.unseen is not None:
             counts.unseen[part] = found.unseen
@@ -547,9 +589,7 @@ def _scanned(scoring: _Scoring, segment: int, spec: ScanSpec) -> tuple[Hits, int
     return Hits(ask[hits.query], hits.distance, hits.position), counts.bytes_read
 
 
-def _allowed(
-    readers: _Readers, codes: _Codes, spec: ScanSpec, counts: ScanCounts, each: Each
-) -> list[npt.NDArray[np.bool_]] | None:
+def _allowed(readers: _Readers, codes: _Codes, spec: ScanSpec, counts: ScanCounts, each: Each) -> _Masks | None:
     """Return a mask of the rows of each file that are neither filtered out nor deleted, and count the rows.
 
     Returns None if all rows are allowed. On an object store, the rows of the lists are read at the same time.
@@ -561,5 +601,23 @@ def _allowed(
     if readers.are_local:
         return allowed_rows(readers, spec, counts, each)
     masks, _ = parallel.together(lambda: allowed_rows(readers, spec, counts, each), codes.view.need_rows)
-    found: list[npt.NDArray[np.bool_]] = masks
+    found: _Masks = masks
     return found
+
+
+def _few_allowed(readers: _Readers, codes: _Codes, allowed: _Masks | None) -> int:
+    """Return how many rows are allowed if it costs less to read their vectors than their codes, else 0."""
+    count = 0 if allowed is None else sum(int(mask.sum()) for mask in allowed)
+    if allowed is None or not 0 < count <= _FEW_ALLOWED:
+        return 0
+    most, spent = codes.cost_of(allowed), 0
+    for number, mask in enumerate(allowed):
+        if spent >= most:
+            return 0
+        if mask.any():
+            cost = readers[number].cost_of(np.flatnonzero(mask), codes.pages(number))
+            spent += most if cost is None else cost
+    if spent >= most:
+        return 0
+    codes.view.spend(spent)
+    return count

@@ -37,6 +37,10 @@ _FETCH_BATCH_ROWS = 4096
 _KEPT_COLUMN_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
 _FEW_BYTES = 64 << 10
+# Vectors of rows that pass a filter are read singly if they are at most one in so many of all rows, until all that was
+# read singly cost such a part of reading all.
+_MANY_TO_ONE = 16
+_PART_OF_ALL = 4
 _SUITED = RangeReads()
 
 
@@ -240,6 +244,33 @@ class ParquetSlice:
         self.close()
         return joined(found or [_empty_block(self._spec)])
 
+    def cost_of(self, positions: Ints, pages: PageTable | None) -> int | None:
+        """Return what `vectors_at` costs, as a number of bytes that are read in sequence.
+
+        `positions` are distinct and ascending. Returns None if `pages` does not list the pages of these rows.
+        """
+        cost, groups = 0, None if pages is None else pages.groups
+        if groups is None:
+            return None
+        for _, start, inside, known in self._by_group(positions, groups):
+            if known is None:
+                return None
+            cost += VectorPages(self._data, known, _SUITED, self._cache).cost_of(inside - start)
+        return cost
+
+    def cost_singly(self, positions: Ints) -> int | None:
+        """Return what `blocks` costs, without its filter, if rows at these ascending positions are those that pass.
+
+        Returns None if it reads all vectors of a row group.
+        """
+        cost = 0
+        for group, start, inside, _ in self._by_group(positions, self._groups(None)):
+            singly = self._singly(group, inside - start)
+            if singly is None:
+                return None
+            cost += singly[1]
+        return cost
+
     def stored_vectors(self, positions: Ints, pages: PageTable | None, reads: RangeReads = _SUITED) -> bytes | None:
         """Return the stored vectors of a few rows of a local file, one after another.
 
@@ -279,7 +310,13 @@ class ParquetSlice:
             mask = None if kept == rows else mask
         else:
             counts.rows += rows
-        if self._keeps(rows):
+        few = None if mask is None else np.flatnonzero(mask)
+        singly = None if few is None else self._singly(group, few)
+        if few is not None and singly is not None:
+            pages, cost = singly
+            self._spend(group, cost)
+            yield self._chosen(group, start, few + start, counts, _SUITED, pages)
+        elif self._keeps(rows):
             yield from self._whole(group, start, rows, mask, counts)
         else:
             yield from self._streamed(group, start, mask, counts)
@@ -289,6 +326,36 @@ class ParquetSlice:
         column = self._spec.column
         nbytes = rows * column.dimension * column.dtype.itemsize
         return self._on_disk is not None or (self._cache is not None and nbytes <= self._cache.budget)
+
+    def _singly(self, group: int, inside: Ints) -> tuple[PagedChunk, int] | None:
+        """Return the pages of the vectors of a row group, and what it costs to read singly those of rows of the group.
+
+        Returns None if it is better to read all: then they are in memory, and on disk where they are to be kept there.
+        """
+        column, rows = self._spec.column, self._data.metadata.row_group(group).num_rows
+        if len(inside) * _MANY_TO_ONE > rows or self._on_disk is not None or column.name not in self._data.names:
+            return None
+        stored = self._data.column_bytes(group, column.name)
+        if stored <= _SMALL_BYTES or self._holds_decoded(group):
+            return None
+        # Without a page index, the headers of pages are read one after another.
+        if not self.is_local and unread_index(self._data, column.name, group) is None:
+            return None
+        pages = paged_chunks(self._data, column.name, column.dimension * column.dtype.itemsize)[group]
+        if pages is None:
+            return None
+        cost = VectorPages(self._data, pages, _SUITED, self._cache).cost_of(inside)
+        spent = None if self._cache is None else self._cache.get(self._spent_key(group))
+        return (pages, cost) if (cost + (spent or 0)) * _PART_OF_ALL <= stored else None
+
+    def _spend(self, group: int, cost: int) -> None:
+        """Add to what it cost so far to read vectors of a row group singly, if all of them could be kept instead."""
+        if self._cache is not None and self._keeps(self._data.metadata.row_group(group).num_rows):
+            key = self._spent_key(group)
+            self._cache.put(key, cost + (self._cache.get(key) or 0), 256)
+
+    def _spent_key(self, group: int) -> tuple[object, ...]:
+        return (self._file, group, "singly", self._spec.column)
 
     def _passing(self, group: int, start: int, rows: int, counts: ScanCounts) -> npt.NDArray[np.bool_]:
         """Return a mask of the live rows of a row group that pass the predicate, and add to `counts`."""

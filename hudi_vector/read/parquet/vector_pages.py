@@ -26,7 +26,7 @@ from hudi_vector.read.parquet.pages import PLAIN, PageHeader, open_page, read_he
 from hudi_vector.read.parquet.snappy_literals import Literals, page_literals, ranges_of
 from hudi_vector.read.parquet.values import Window
 from hudi_vector.storage import parallel, scheme_of
-from hudi_vector.storage.ranges import MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads
+from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads
 
 __all__ = ["ChosenRows", "RangeReads", "VectorPages"]
 
@@ -124,13 +124,40 @@ class VectorPages:
         Raises DataFileError if the file is damaged.
         """
         with reading(self._file.file.uri):
-            is_plain = self._paged.is_full and self._paged.chunk.codec is None
-            found = None if is_plain else self._one_by_one(rows)
+            found = None if self._is_plain else self._one_by_one(rows)
             if found is None:
                 self._file.source()  # opened here, before several threads do it at once
-                return self._direct(rows) if is_plain else self._by_page(rows)
+                return self._direct(rows) if self._is_plain else self._by_page(rows)
             values = np.frombuffer(found, np.uint8).reshape(-1, self._paged.width)
             return ChosenRows(values, np.ones(len(rows), np.bool_), len(found))
+
+    def cost_of(self, rows: Ints) -> int:
+        """Return about what it costs to read these rows, as a number of bytes that are read in sequence.
+
+        Each read counts as its bytes and as many more as are better read than left out between two reads. Raises
+        DataFileError if the file is damaged.
+        """
+        places, gap = self._paged.places, LOCAL_MAX_GAP if self._peeks else OBJECT_STORE_MAX_GAP
+        page = _page_of(places, rows)
+        with reading(self._file.file.uri):
+            if self._is_plain:
+                begin, size = self._begin_of(rows, page), np.full(len(rows), self._paged.width)
+            elif self._is_as_is(int(page[0])):  # so are the others, of the same column
+                return len(rows) * (self._paged.width + gap)
+            else:
+                page = np.unique(page)
+                begin, size = places.begin[page], places.end[page] - places.begin[page]
+            plan = self._plan(begin, size, size, MAX_READ)
+        return int(plan.length.sum()) + len(plan) * gap
+
+    def _is_as_is(self, page: int) -> bool:
+        """Return True if it is known, or a local file shows, that Snappy stored the values of a page as they are."""
+        if self._paged.literals:
+            return self._paged.literals[page] is not None
+        if not self._peeks or self._paged.chunk.codec != _SNAPPY:
+            return False
+        ((found,), _) = self._pages(np.array([page]))
+        return isinstance(found, Literals)
 
     def stored(self, rows: Ints) -> bytes | None:
         """Return the vectors of a few distinct ascending rows, one after another, or None if they are to be planned.
@@ -140,13 +167,21 @@ class VectorPages:
         with reading(self._file.file.uri):
             return self._one_by_one(rows)
 
-    def _direct(self, rows: Ints) -> ChosenRows:
-        places, width = self._paged.places, self._paged.width
-        page = _page_of(places, rows)
-        begin = places.end[page] - (self._row_after(page) - rows) * width
+    @property
+    def _is_plain(self) -> bool:
+        """Return True if the place of each vector in the file follows from those of the pages."""
+        return self._paged.is_full and self._paged.chunk.codec is None
+
+    def _begin_of(self, rows: Ints, page: Ints) -> Ints:
+        """Return where in the file the vectors of rows begin, given the page of each, if the pages are plain."""
+        places = self._paged.places
+        begin: Ints = places.end[page] - (self._row_after(page) - rows) * self._paged.width
         if (begin < places.begin[page]).any():
             raise ValueError("a page is shorter than its rows")
-        values, read = self._whole(begin)
+        return begin
+
+    def _direct(self, rows: Ints) -> ChosenRows:
+        values, read = self._whole(self._begin_of(rows, _page_of(self._paged.places, rows)))
         return ChosenRows(values, np.ones(len(rows), np.bool_), read)
 
     def _one_by_one(self, rows: Ints) -> bytes | None:
