@@ -9,15 +9,15 @@ where the index is packed. Beside each lies Lance's copy of the same rows, in on
 ``write`` makes the tables; ``measure`` uses what is there.
 
 Every contestant searches in new processes, in rounds of changing order. A process loads all modules that a search
-needs, then waits; each of its three steps begins when it is asked for, and its requests alone are counted: open and
-search, search again with another query, and a third query with a filter that one row in a hundred passes. k is 10, the
-metric l2, the columns two. A session of Spark asks the same by `spark.sql`; it has started before the first step. The
-two larger tables are also searched exactly, by an index ``ivf_rabitq``, and by processes with a cache on disk, which
-that of the recall filled.
+needs, then waits; each of its four steps begins when it is asked for, and its requests alone are counted: open and
+search, search again with another query, a third query with a filter that forty rows pass, and a fourth with one that
+one row in a hundred passes. k is 10, the metric l2, the columns two. A session of Spark asks the same by `spark.sql`;
+it has started before the first step. The two larger tables are also searched exactly, by an index ``ivf_rabitq``, and
+by processes with a cache on disk, which that of the recall filled.
 
-Before the rounds a process of each asks 100 queries, with the filter and without it, of the same store without the
-delay, for the recall. Lance gets the least effort whose recall is at least 0.95; ours is asked for this recall, or for
-the exact rows.
+Before the rounds a process of each asks 100 queries, with each filter and without one, of the same store without the
+delay, for the recall. Lance gets for each the least effort whose recall is at least 0.95; ours is asked for this
+recall, or for the exact rows.
 
 At the end each table is indexed once more, from a copy without an index: ours by a session of Spark, and Lance's.
 
@@ -30,7 +30,7 @@ import os
 import random
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ from typing import Any
 from common import environment, parser_of, publish, session, spread
 from object_store_builds import built
 from object_store_data import (
+    CONDITIONS,
+    FEW,
     FILTER,
     QUERIES,
     RECALL,
@@ -60,6 +62,7 @@ from hudi_vector.options import CACHE_DIR, Settings
 STEPS: tuple[tuple[str, str | None], ...] = (
     ("open and first search", None),
     ("second search", None),
+    ("search of forty rows", FEW),
     ("search with a filter", FILTER),
 )
 _BUILDERS = ("ours, spark.sql", "Lance, IVF_PQ")
@@ -100,7 +103,7 @@ def main() -> None:
             measured = [measure(store, case, given.delay, given.rounds, lancedb) for case in cases]
         about["versions"] |= measured[0]["versions"]
         rows = [row for each in measured for row in each["rows"]]
-        content = {"delay": given.delay, "rounds": given.rounds, "queries": QUERIES, "filter": FILTER}
+        content = {"delay": given.delay, "rounds": given.rounds, "queries": QUERIES, "filters": [FEW, FILTER]}
         tables, builds = [each["table"] for each in measured], [row for each in measured for row in each["builds"]]
         publish("object-store", given, about, {**content, "tables": tables, "rows": rows, "builds": builds})
 
@@ -142,21 +145,24 @@ def measure(
         hv.index.compact(Settings(store.settings), place_of(case, folder), "emb", grace="0s")
     store.warm()
     truth = case.truth()
-    efforts = [least_effort(case, truth, condition) for condition in (None, FILTER)]
-    print(f"{case.said}; efforts of Lance, the second with a filter: {efforts}", flush=True)
+    efforts = {condition: least_effort(case, truth, condition) for condition in CONDITIONS}
+    print(f"{case.said}; efforts of Lance, with filters: {efforts}", flush=True)
     ready, recalls, versions = [], {}, {}
     store.set_delay(0)
-    for who in contestants(store, case, efforts, lancedb, by_sql):
+    for who in contestants(store, case, lancedb, by_sql):
         queries = case.queries()[:QUERIES]
         with process_of(who) as (process, version):
-            found = {condition: process.search(queries, condition, modules=True) for condition in (None, FILTER)}
+            found = {
+                condition: process.search(queries, condition, who.task["effort"] or efforts[condition], modules=True)
+                for condition in CONDITIONS
+            }
         recalls[who.name] = {condition: recall(each["ids"], truth[condition]) for condition, each in found.items()}
         versions[who.task["library"]] = version
         ready.append(replace(who, task={**who.task, "modules": found[FILTER]["modules"]}))
     store.set_delay(delay)
-    taken = in_rounds(store, case, ready, rounds)
+    taken = in_rounds(store, case, ready, efforts, rounds)
     rows = [row_of(case, who, step, taken[who.name, step], recalls[who.name]) for who in ready for step in STEPS]
-    about = {"table": case.said, **stored(case.table), "copy": stored(case.copy), "efforts": efforts}
+    about = {"table": case.said, **stored(case.table), "copy": stored(case.copy), "efforts": list(efforts.values())}
     builders = [who for who in ready if who.name in _BUILDERS] if by_sql else []
     builds = built(store, case, delay, builders, process_of)
     return {"table": about, "rows": rows, "builds": builds, "versions": versions}
@@ -167,10 +173,8 @@ def place_of(case: Case, folder: Path) -> str:
     return f"s3a://{BUCKET}/{folder.relative_to(case.folder)}"
 
 
-def contestants(
-    store: SlowStore, case: Case, efforts: Sequence[dict[str, int]], lancedb: str, by_sql: bool
-) -> list[Contestant]:
-    """Who searches a table: with an index, and without one."""
+def contestants(store: SlowStore, case: Case, lancedb: str, by_sql: bool) -> list[Contestant]:
+    """Who searches a table: with an index, and without one; who has no effort takes the least that is enough."""
     keys = store.settings
     settings = {
         "aws_endpoint": store.endpoint,
@@ -180,7 +184,7 @@ def contestants(
         "allow_http": "true",
     }
 
-    def task(library: str, effort: dict[str, Any], filtered: dict[str, Any]) -> dict[str, Any]:
+    def task(library: str, effort: dict[str, Any]) -> dict[str, Any]:
         ours = library == "hudi_vector"
         return {
             "library": library,
@@ -188,33 +192,32 @@ def contestants(
             "settings": keys if ours else settings,
             "columns": ["id", case.text],
             "effort": effort,
-            "filtered_effort": filtered,
             "modules": [],
         }
 
     target, exact, scan = {"recall_target": RECALL}, {"mode": "exact"}, {"use_index": False}
     found = [
-        Contestant("ours, ivf_sq8", "index", task("hudi_vector", target, target)),
-        Contestant("Lance, IVF_PQ", "index", task("lance", efforts[0], efforts[1])),
+        Contestant("ours, ivf_sq8", "index", task("hudi_vector", target)),
+        Contestant("Lance, IVF_PQ", "index", task("lance", {})),
     ]
     if by_sql:
-        statements = {**task("hudi_vector", target, target), "by_sql": True}
+        statements = {**task("hudi_vector", target), "by_sql": True}
         found.append(Contestant("ours, spark.sql", "index", statements))
     if has_lancedb(lancedb):
-        found.append(Contestant("LanceDB, IVF_PQ", "index", task("lancedb", efforts[0], efforts[1]), lancedb))
+        found.append(Contestant("LanceDB, IVF_PQ", "index", task("lancedb", {}), lancedb))
     if case.has_more:
-        ours = task("hudi_vector", target, target)
+        ours = task("hudi_vector", target)
         found += [
             Contestant("ours, ivf_rabitq", "index", {**ours, "place": place_of(case, case.bits)}),
             Contestant("ours, disk cache", "index", {**ours, "options": {CACHE_DIR.key: str(case.kept)}}),
-            Contestant("ours, exact", "exact", task("hudi_vector", exact, exact)),
-            Contestant("Lance, exact", "exact", task("lance", scan, scan)),
+            Contestant("ours, exact", "exact", task("hudi_vector", exact)),
+            Contestant("Lance, exact", "exact", task("lance", scan)),
         ]
     return found
 
 
 def in_rounds(
-    store: SlowStore, case: Case, ready: Sequence[Contestant], rounds: int
+    store: SlowStore, case: Case, ready: Sequence[Contestant], efforts: Mapping[str | None, dict[str, int]], rounds: int
 ) -> dict[tuple[str, tuple[str, str | None]], Measured]:
     """Let each contestant take all steps in a new process once a round, in an order that changes."""
     taken = {(who.name, step): Measured() for who in ready for step in STEPS}
@@ -224,7 +227,7 @@ def in_rounds(
             with process_of(who) as (process, _):
                 for query, step in zip(queries, STEPS, strict=True):
                     with store.watched() as seen:
-                        answer = process.search(query[None], step[1])
+                        answer = process.search(query[None], step[1], who.task["effort"] or efforts[step[1]])
                     taken[who.name, step].add(answer, seen)
     return taken
 

@@ -196,7 +196,6 @@ def _who(run: Run, name: str, library: str, **more: Any) -> Contestant | None:
         "place": str(run.copies[library]),
         "columns": ["id"],
         "effort": {},
-        "filtered_effort": {},
     }
     interpreter = run.lancedb if library == "lancedb" and run.lancedb else sys.executable
     return Contestant(name, "index", {**task, **more}, interpreter)
@@ -265,7 +264,7 @@ def least_effort(run: Run, who: Contestant) -> dict[str, Any]:
 
 def by_index(run: Run, who: Contestant, effort: dict[str, Any]) -> str:
     """Searches by an index in a new process: the first, new queries, the same again, many at once, with filters."""
-    who = replace(who, task={**who.task, "effort": effort, "filtered_effort": effort})
+    who = replace(who, task={**who.task, "effort": effort})
     place = Path(run.copies[who.task["library"]])
     if place.is_dir():
         from_disk(place)

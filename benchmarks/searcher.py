@@ -46,8 +46,7 @@ class Task:
         settings: How the library reaches the store.
         options: Of `hv.open`.
         columns: Of the rows found, the number of the row first.
-        effort: Arguments of a search.
-        filtered_effort: Arguments of a search with a filter.
+        effort: Arguments of a search, for steps that have none.
         modules: What is loaded before the first step.
     """
 
@@ -55,7 +54,6 @@ class Task:
     place: str
     columns: list[str]
     effort: dict[str, Any]
-    filtered_effort: dict[str, Any]
     settings: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     modules: list[str] = field(default_factory=list)
@@ -68,9 +66,6 @@ class Task:
             return self._statement
         ways = {"hudi_vector": self._hudi, "lance": self._lance, "lancedb": self._lancedb, "faiss": self._faiss}
         return ways[self.library]()
-
-    def effort_of(self, condition: str | None) -> dict[str, Any]:
-        return self.filtered_effort if condition else self.effort
 
     def build(self, place: str, options: dict[str, Any]) -> None:
         """Build the index of a table that has none."""
@@ -174,7 +169,7 @@ def load(task: Task) -> str:
 def timed(task: Task, find: Find, step: dict[str, Any]) -> dict[str, Any]:
     """Search for the queries of a step, one after another or all at once, and return what it took and what it found."""
     condition = step.get("filter")
-    effort = step.get("effort") or task.effort_of(condition)
+    effort = step.get("effort") or task.effort
     queries = np.asarray(step["queries"] if "queries" in step else np.load(step["file"])[slice(*step["part"])], "<f4")
     if step.get("batch"):
         found, times = _all_at_once(task, find, queries, effort), []

@@ -50,9 +50,11 @@ class Process:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def search(self, queries: Any, condition: str | None, modules: bool = False) -> dict[str, Any]:
+    def search(
+        self, queries: Any, condition: str | None, effort: dict[str, Any], modules: bool = False
+    ) -> dict[str, Any]:
         """Search for queries, one after another."""
-        return self.ask({"queries": queries.tolist(), "filter": condition, "modules": modules})
+        return self.ask({"queries": queries.tolist(), "filter": condition, "effort": effort, "modules": modules})
 
 
 def has_lancedb(interpreter: str) -> bool:

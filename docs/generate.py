@@ -461,7 +461,7 @@ def object_store(run: Run) -> str:
     lancedb = f"LanceDB {versions['lancedb']}" if "lancedb" in versions else "LanceDB was not there"
     header = ["table: way", "step", "s", "of Lance's time", "requests", "MB", "waves", "HEADs", "recall"]
     efforts = "; ".join(f"{each['table']}, {' and '.join(map(_effort, each['efforts']))}" for each in run["tables"])
-    said = f"Lance {versions['lance']}; {lancedb}. Efforts of Lance's index without the filter and with it: {efforts}."
+    said = f"Lance {versions['lance']}; {lancedb}. Efforts of Lance's index without a filter and with each: {efforts}."
     return f"{_rows(header, rows)}\n\n{said}"
 
 

@@ -314,7 +314,7 @@ SAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "| t: ours, exact | again | 6 (1–9) | 1.5× | 5 | 5 | 5 | 5 | 1.000 |",
             "| t: Lance, exact | again | 4 (1–9) | 1.0× |",
             "Lance 14; LanceDB was not there. ",
-            "with it: t, 4 lists with 2 k candidates and 64 lists with 2 k candidates.",
+            "with each: t, 4 lists with 2 k candidates and 64 lists with 2 k candidates.",
         ],
     ),
     "object_store_builds": (
