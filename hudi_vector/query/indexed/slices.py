@@ -357,7 +357,7 @@ def _search_indexed(
     counts = ScanCounts(unseen=None if use.certain else np.full(len(question.vectors), np.inf))
     readers = _Readers(entries, spec, keep)
     allowed = _allowed(readers, codes, spec, counts, each)
-    # As many candidates as rows are allowed are these rows.
+    # A search for as many rows as are allowed finds them all, without their codes.
     nearest = max(question.k, _few_allowed(readers, codes, allowed))
     blocks: list[list[tuple[int, Hits]]] = [[] for _ in entries]
     for first in range(0, len(question.vectors), question.block_queries):

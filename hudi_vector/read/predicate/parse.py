@@ -115,7 +115,8 @@ class _Parser:
                 return Not(found) if negated else found
         if negated:
             self._refuse("IN, BETWEEN or LIKE")
-        if self._peek().kind == "name" and not self._peek().is_word("AND", "OR"):
+        after = self._peek()
+        if (after.kind == "name" and not after.is_word("AND", "OR")) or (after.kind == "sign" and after.text != ")"):
             self._refuse("a comparison, IS, IN, BETWEEN, LIKE, AND or OR")
         return left
 
