@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from py4j.protocol import Py4JJavaError
 
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
@@ -11,6 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["Files"]
+
+T = TypeVar("T")
+
+_ABSENT = "java.io.FileNotFoundException"
 
 
 class Files:
@@ -29,27 +36,26 @@ class Files:
     def read(self, path: str) -> bytes | None:
         """Return the content of a small file, or None if there is none."""
         system, where = self._open(path)
-        if not system.exists(where):
-            return None
-        stream = system.open(where)
-        try:
-            return bytes(self._java.named("org.apache.commons.io.IOUtils").toByteArray(stream))
-        finally:
-            stream.close()
+
+        def content() -> bytes:
+            stream = system.open(where)
+            try:
+                return bytes(self._java.named("org.apache.commons.io.IOUtils").toByteArray(stream))
+            finally:
+                stream.close()
+
+        return _if_there(content)
 
     def is_empty(self, path: str) -> bool:
         """Return True if nothing or an empty folder is at a path."""
         system, where = self._open(path)
-        if not system.exists(where):
-            return True
-        return bool(system.getFileStatus(where).isDirectory()) and len(system.listStatus(where)) == 0
+        return not _if_there(lambda: len(system.listStatus(where)))  # of a file, itself is listed
 
     def listing(self, folder: str) -> dict[str, int]:
         """Return the names in a folder with their modification times in milliseconds; empty if there is no folder."""
         system, where = self._open(folder)
-        if not system.exists(where):
-            return {}
-        return {entry.getPath().getName(): entry.getModificationTime() for entry in system.listStatus(where)}
+        entries = _if_there(lambda: system.listStatus(where)) or ()
+        return {entry.getPath().getName(): entry.getModificationTime() for entry in entries}
 
     def delete(self, path: str) -> None:
         """Remove a folder and its content, if it exists; symbolic links on a local disk are not followed.
@@ -66,3 +72,13 @@ class Files:
     def _open(self, path: str) -> tuple[Any, Any]:
         where = self._java.named("org.apache.hadoop.fs.Path")(path)
         return where.getFileSystem(self._configuration), where
+
+
+def _if_there(look: Callable[[], T]) -> T | None:
+    """Return the result of a call, or None if Hadoop finds no such file: to ask for it first is a request more."""
+    try:
+        return look()
+    except Py4JJavaError as problem:
+        if problem.java_exception.getClass().getName() != _ABSENT:
+            raise
+        return None

@@ -259,8 +259,11 @@ def _holds_all(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec) -> bool:
 def _scans_few(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, each: Each) -> bool:
     """Return True if it costs less to read the vectors of rows that pass a filter than whole segments."""
     segments = [access.segment for _, access in covered if access.segment is not None]
-    # Of packs, single lists are read.
-    if any(one.pack for one in segments) or kept_view(use.folder, use.model_id, segments) is not None:
+    size = sum(segment.bytes for segment in segments)
+    # Of packs, single lists are read. What is too large to be kept would let each search evaluate the filter twice.
+    if any(segment.pack for segment in segments) or size > process_cache().budget:
+        return False
+    if kept_view(use.folder, use.model_id, segments) is not None:
         return False
     readers = _Readers(covered, spec, keep=True)
     positions = [np.flatnonzero(mask) for mask in allowed_rows(readers, spec, ScanCounts(), each)]
@@ -269,7 +272,7 @@ def _scans_few(covered: Sequence[Entry], use: IndexUse, spec: ScanSpec, each: Ea
     at_once = each if readers.are_local else _for_ranges
     costs = list(at_once(lambda number: readers[number].cost_singly(positions[number]), range(len(covered))))
     known = [cost for cost in costs if cost is not None]
-    return len(known) == len(costs) and sum(known) < sum(segment.bytes for segment in segments)
+    return len(known) == len(costs) and sum(known) < size
 
 
 def scans_only(slices: Sequence[SliceAccess], use: IndexUse, spec: ScanSpec) -> bool:
