@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LOCAL_MAX_GAP", "MAX_READ", "OBJECT_STORE_MAX_GAP", "Reads", "plan_reads", "sparing_gap"]
+__all__ = ["LOCAL_MAX_GAP", "MAX_READ", "OBJECT_STORE_MAX_GAP", "Reads", "plan_reads", "sparing_gap", "usual_gap"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -22,6 +22,11 @@ LOCAL_MAX_GAP = 16 << 10
 OBJECT_STORE_MAX_GAP = 256 << 10
 # Larger reads do not raise the throughput of either, and make other threads wait longer.
 MAX_READ = 8 << 20
+
+
+def usual_gap(is_local: bool) -> int:
+    """Return how many bytes between two ranges are better read than left out, on a local disk or on an object store."""
+    return LOCAL_MAX_GAP if is_local else OBJECT_STORE_MAX_GAP
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ __all__ = ["Files"]
 
 T = TypeVar("T")
 
-_ABSENT = "java.io.FileNotFoundException"
-
 
 class Files:
     """Hadoop's file systems with the session's settings, so that every scheme and credential of Spark works."""
@@ -44,17 +42,17 @@ class Files:
             finally:
                 stream.close()
 
-        return _if_there(content)
+        return _if_there(system, where, content)
 
     def is_empty(self, path: str) -> bool:
         """Return True if nothing or an empty folder is at a path."""
         system, where = self._open(path)
-        return not _if_there(lambda: len(system.listStatus(where)))  # of a file, itself is listed
+        return not _if_there(system, where, lambda: len(system.listStatus(where)))  # of a file, itself is listed
 
     def listing(self, folder: str) -> dict[str, int]:
         """Return the names in a folder with their modification times in milliseconds; empty if there is no folder."""
         system, where = self._open(folder)
-        entries = _if_there(lambda: system.listStatus(where)) or ()
+        entries = _if_there(system, where, lambda: system.listStatus(where)) or ()
         return {entry.getPath().getName(): entry.getModificationTime() for entry in entries}
 
     def delete(self, path: str) -> None:
@@ -74,11 +72,11 @@ class Files:
         return where.getFileSystem(self._configuration), where
 
 
-def _if_there(look: Callable[[], T]) -> T | None:
-    """Return the result of a call, or None if Hadoop finds no such file: to ask for it first is a request more."""
+def _if_there(system: Any, where: Any, look: Callable[[], T]) -> T | None:
+    """Return the result of a call, or None if nothing is at a path: that is asked for only once the call has failed."""
     try:
         return look()
-    except Py4JJavaError as problem:
-        if problem.java_exception.getClass().getName() != _ABSENT:
+    except Py4JJavaError:
+        if system.exists(where):
             raise
         return None

@@ -49,10 +49,10 @@ def vectors(nulls: float = 0.0) -> list[np.ndarray | None]:
     return [None if absent else vector for vector, absent in zip(made, chance.random(ROWS) < nulls, strict=True)]
 
 
-def written(path: Path, values: list[np.ndarray | None], codec: str = "none", **how: Any) -> FileInfo:
+def written(path: Path, values: list[np.ndarray | None], codec: str = "none") -> FileInfo:
     raw = pa.array([None if value is None else value.tobytes() for value in values], pa.binary(WIDTH))
     table = pa.table({"id": pa.array(range(ROWS), pa.int64()), "emb": raw})
-    pages = {"data_page_size": 8 << 10, "write_batch_size": 8, "write_page_index": True, **how}
+    pages: dict[str, Any] = {"data_page_size": 8 << 10, "write_batch_size": 8, "write_page_index": True}
     pq.write_table(table, path, use_dictionary=False, compression=codec, row_group_size=ROWS, **pages)
     return FileInfo(f"file://{path}", path.stat().st_size, path.stat().st_mtime_ns)
 

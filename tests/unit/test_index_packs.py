@@ -160,7 +160,7 @@ def test_lists_are_read_when_they_are_needed_and_once(tmp_path: Path, monkeypatc
         return real(file, begin, length)
 
     monkeypatch.setattr(lists.PackFile, "read", counted)
-    monkeypatch.setattr(lists, "LOCAL_MAX_GAP", 0)
+    monkeypatch.setattr(lists, "usual_gap", lambda is_local: 0)
     entries = list(made.manifest.entries)
     view = made.view(entries)
     place = entries[0].pack

@@ -30,9 +30,7 @@ def bench() -> Iterator[Any]:
         patch.syspath_prepend(str(BENCHMARKS))
         main, data = (importlib.import_module(name) for name in ("object_store", "object_store_data"))
         for module in (main, data):
-            patch.setattr(
-                module, "QUERIES", QUERIES
-            )  # each is asked of seven contestants, with two filters and without
+            patch.setattr(module, "QUERIES", QUERIES)  # asked of seven contestants, with two filters and without
         yield SimpleNamespace(main=main, data=data)
 
 

@@ -22,7 +22,7 @@ from hudi_vector.errors import BlobReadError, DataFileError, InvalidBlobError
 from hudi_vector.read.cache import ByteCache
 from hudi_vector.read.parquet.byte_column import ByteColumn
 from hudi_vector.storage import StorageOptions, open_storage, scheme_of
-from hudi_vector.storage.ranges import LOCAL_MAX_GAP, OBJECT_STORE_MAX_GAP
+from hudi_vector.storage.ranges import usual_gap
 from hudi_vector.table.recent import Recent
 
 __all__ = ["BaseFiles", "blob_column", "blob_columns", "place_in"]
@@ -49,8 +49,7 @@ def blob_columns(metadata: pq.FileMetaData) -> list[str]:
 
 def blob_column(source: Any, metadata: pq.FileMetaData, column: str, uri: str) -> ByteColumn:
     """Return the INLINE bytes of one of the file's `blob_columns`; `source` is the open file at `uri`."""
-    ahead = LOCAL_MAX_GAP if scheme_of(uri) == "file" else OBJECT_STORE_MAX_GAP
-    return ByteColumn(source, metadata, column + _DATA, uri, ahead)
+    return ByteColumn(source, metadata, column + _DATA, uri, usual_gap(is_local=scheme_of(uri) == "file"))
 
 
 def place_in(uri: str, column: str, columns: Sequence[str]) -> str:

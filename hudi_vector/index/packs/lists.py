@@ -21,7 +21,7 @@ from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
 from hudi_vector.storage import Storage
-from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, plan_reads
+from hudi_vector.storage.ranges import MAX_READ, plan_reads, usual_gap
 
 __all__ = ["Coded", "PackFile", "UnreadableListError", "stored_view", "whole_lists"]
 
@@ -163,7 +163,7 @@ class _StoredLists:
 
     @property
     def _gap(self) -> int:
-        return LOCAL_MAX_GAP if self._packs[0].file.storage.scheme == "file" else OBJECT_STORE_MAX_GAP
+        return usual_gap(is_local=self._packs[0].file.storage.scheme == "file")
 
     def _read(self, lists: Ints) -> None:
         """Read lists, some tens of megabytes at a time."""

@@ -355,7 +355,7 @@ class ParquetSlice:
             self._cache.put(key, cost + (self._cache.get(key) or 0), 256)
 
     def _spent_key(self, group: int) -> tuple[object, ...]:
-        return (self._file, group, "singly", self._spec.column)
+        return (*self._decoded_key(group), "singly")
 
     def _passing(self, group: int, start: int, rows: int, counts: ScanCounts) -> npt.NDArray[np.bool_]:
         """Return a mask of the live rows of a row group that pass the predicate, and add to `counts`."""

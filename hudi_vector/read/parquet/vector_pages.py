@@ -26,7 +26,7 @@ from hudi_vector.read.parquet.pages import PLAIN, PageHeader, open_page, read_he
 from hudi_vector.read.parquet.snappy_literals import Literals, page_literals, ranges_of
 from hudi_vector.read.parquet.values import Window
 from hudi_vector.storage import parallel, scheme_of
-from hudi_vector.storage.ranges import LOCAL_MAX_GAP, MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads
+from hudi_vector.storage.ranges import MAX_READ, OBJECT_STORE_MAX_GAP, Reads, plan_reads, usual_gap
 
 __all__ = ["ChosenRows", "RangeReads", "VectorPages"]
 
@@ -137,7 +137,7 @@ class VectorPages:
         Each read counts as its bytes and as many more as are better read than left out between two reads. Raises
         DataFileError if the file is damaged.
         """
-        places, gap = self._paged.places, LOCAL_MAX_GAP if self._peeks else OBJECT_STORE_MAX_GAP
+        places, gap = self._paged.places, usual_gap(is_local=self._peeks)
         page = _page_of(places, rows)
         with reading(self._file.file.uri):
             if self._is_plain:
