@@ -39,16 +39,6 @@ def run(output: Path, program: str, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_clustering_by_vectors_changes_no_answer_and_reads_no_more_pages(tmp_path):
-    rows = {(row["partitions"], row["search"], row["when"]): row for row in run(tmp_path, "clustering.py")["rows"]}
-    assert len(rows) == 8
-    for partitions, search, _ in rows:
-        before, after = (rows[partitions, search, when] for when in ("before", "after"))
-        assert after["recall"] >= 0.95
-        assert search != "exact" or before["recall"] == after["recall"] == 1
-        assert 0 < after["pages"]["median"] <= before["pages"]["median"]
-
-
 def test_the_beginnings_of_sessions(tmp_path):
     """The rows that are found are compared elsewhere; here is seen that all sessions search and are timed."""
     seconds = run(tmp_path, "search.py", "--session")["seconds"]
@@ -56,13 +46,6 @@ def test_the_beginnings_of_sessions(tmp_path):
         "first": ["native", "ours", "ours, from_json"],
         "2nd to 10th": ["SELECT 1", "native", "ours", "ours, from_json"],
     }
-
-
-def test_single_values_of_both_sizes(tmp_path):
-    """The benchmark itself compares the values with those of a scan."""
-    seconds = run(tmp_path, "blobs.py", "--parts", "singles")["seconds"]
-    assert list(seconds) == ["ten of 200 rows", "ten of 10,000 rows"]
-    assert all(times for ways in seconds.values() for times in ways.values())
 
 
 def test_a_compaction_on_an_object_store_waits_for_few_rounds_of_ours(tmp_path):

@@ -20,12 +20,13 @@ from hudi_vector.index.packs.layout import PackHead, checks_of
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.parquet.kept_footer import KeptFooter
 from hudi_vector.read.parquet.page_table import PageTable
-from hudi_vector.storage import Storage
+from hudi_vector.storage import Storage, parallel
 from hudi_vector.storage.ranges import MAX_READ, plan_reads, usual_gap
 
 __all__ = ["Coded", "PackFile", "UnreadableListError", "stored_view", "whole_lists"]
 
 _BATCH_BYTES = 64 << 20
+_SHARE_BYTES = 4 << 20
 _ROW_BYTES = 4
 
 
@@ -177,7 +178,7 @@ class _StoredLists:
         begin = np.concatenate([pack.head.places[lists] for pack in self._packs])
         length = np.concatenate([pack.head.places[lists + 1] for pack in self._packs]) - begin
         ends = np.cumsum(length)
-        content = memoryview(bytearray(int(ends[-1]) if len(ends) else 0))
+        content = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8).data
         storage = self._packs[0].file.storage
         plan = plan_reads(number, begin, length, ends - length, max_gap=self._gap, max_read=MAX_READ)
 
@@ -195,10 +196,14 @@ class _StoredLists:
 
     def _put(self, pack: _Placed, lists: Ints, parts: Sequence[memoryview]) -> None:
         """Put the bytes of a pack's lists into the arrays of the view; raise DataFileError if they are damaged."""
-        found, entry = _coded(pack.head, lists, parts), pack.entries(lists)
-        self._codes[entry] = found.codes
-        self._extra[entry] = extra_columns(self._model, found.square, found.error)
-        self._row[entry] = pack.rows(found.row)
+        begin = pack.begin[lists].tolist()
+        square, error, own = _filled(pack.head, lists, parts, self._codes, begin)
+        extra, row = extra_columns(self._model, square, error), pack.rows(own)
+        at = 0
+        for first, count in zip(begin, pack.head.sizes[lists].tolist(), strict=True):
+            self._extra[first : first + count] = extra[at : at + count]
+            self._row[first : first + count] = row[at : at + count]
+            at += count
 
 
 @dataclass(frozen=True)
@@ -218,34 +223,49 @@ def whole_lists(file: PackFile, head: PackHead) -> Coded:
     content = b"".join(file.storage.each(lambda at: file.read(at, min(MAX_READ, end - at)), starts))
     places = (head.places - begin).tolist()
     lists = np.arange(len(head.sizes))
-    found = _coded(head, lists, [memoryview(content)[places[each] : places[each + 1]] for each in lists])
+    parts = [memoryview(content)[places[each] : places[each + 1]] for each in lists]
+    first = (np.cumsum(head.sizes, dtype=np.int64) - head.sizes).tolist()
+    codes = np.empty((head.entries, head.model.code_width), head.model.code_dtype)
+    found = Coded(codes, *_filled(head, lists, parts, codes, first))
     if (found.row != head.rows_of(content[: places[0]])).any():
         raise head.damaged()
     return found
 
 
-def _coded(head: PackHead, lists: Ints, parts: Sequence[memoryview]) -> Coded:
-    """Return the entries of lists from the bytes of each; raise DataFileError if they are damaged."""
-    if (checks_of(parts) != head.checks[lists]).any():
-        raise head.damaged()
-    model, counts = head.model, head.sizes[lists].tolist()
-    total = sum(counts)
-    codes = np.empty((total, model.code_width), model.code_dtype)
+def _filled(
+    head: PackHead, lists: Ints, parts: Sequence[memoryview], codes: npt.NDArray[Any], begin: Sequence[int]
+) -> tuple[Floats32, Floats32, npt.NDArray[np.uint32]]:
+    """Put the codes of lists where each begins, from the bytes of each, and return their squares, errors and rows.
+
+    Raises DataFileError if the bytes are damaged.
+    """
+    model, sizes = head.model, head.sizes[lists].astype(np.int64)
+    counts, ends = sizes.tolist(), np.cumsum(sizes).tolist()
     measured = 0 if model.codes == "bits" else len(MEASURES)
-    numbers = np.empty((measured + 1, total), np.uint32)  # squares and errors are float32, of the same width
-    at = 0
-    for part, count in zip(parts, counts, strict=True):
-        after = count * model.code_width * model.code_dtype.itemsize
-        codes[at : at + count] = np.frombuffer(part[:after], model.code_dtype).reshape(count, model.code_width)
-        numbers[:, at : at + count] = np.frombuffer(part[after:], np.uint32).reshape(measured + 1, count)
-        at += count
+    # Squares and errors are float32, of the same width.
+    numbers = np.empty((measured + 1, ends[-1] if ends else 0), np.uint32)
+
+    def fill(places: Ints) -> None:
+        if (checks_of([parts[place] for place in places]) != head.checks[lists[places]]).any():
+            raise head.damaged()
+        for place in places.tolist():
+            part, count, first, end = parts[place], counts[place], begin[place], ends[place]
+            after = count * model.code_width * model.code_dtype.itemsize
+            coded = np.frombuffer(part[:after], model.code_dtype)
+            codes[first : first + count] = coded.reshape(count, model.code_width)
+            numbers[:, end - count : end] = np.frombuffer(part[after:], np.uint32).reshape(measured + 1, count)
+
+    # Neither the checks nor the copies hold Python's lock.
+    shares = np.cumsum([len(part) for part in parts]) // _SHARE_BYTES
+    parallel.each(fill, [np.flatnonzero(shares == share) for share in np.unique(shares)])
     head.check_rows(numbers[-1])
     try:
         if measured:
             square, error, row = numbers[0].view(np.float32), numbers[1].view(np.float32), numbers[2]
             require_measures(square, error)
-            return Coded(codes, square, error, row)
-        return Coded(codes, *measures(model, codes, np.repeat(lists, counts)), numbers[0])
+            return square, error, row
+        own = [codes[first : first + count] for first, count in zip(begin, counts, strict=True)]
+        return *measures(model, np.concatenate(own), np.repeat(lists, counts)), numbers[0]
     except ValueError as problem:
         raise DataFileError(f"the pack '{head.uri}' does not fit its model: {problem}") from problem
 
