@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 
+from hudi_vector.errors import DataFileError
 from hudi_vector.spark.catalyst.handles import handles_of
-from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of
+from hudi_vector.storage import StorageOptions, normalise, open_storage, scheme_of, why_unread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,11 +80,16 @@ class Files:
 def _local_listing(folder: str) -> dict[str, int]:
     """Return what Hadoop lists of a local folder: all names but those of its checksums."""
     listed = {}
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-        for entry in entries:
-            if not (entry.name.startswith(".") and entry.name.endswith(".crc")):
-                with suppress(FileNotFoundError):  # removed since
-                    listed[entry.name] = entry.stat().st_mtime_ns // 1_000_000
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not (entry.name.startswith(".") and entry.name.endswith(".crc")):
+                    with suppress(FileNotFoundError):  # removed since
+                        listed[entry.name] = entry.stat().st_mtime_ns // 1_000_000
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as problem:
+        raise DataFileError(f"the folder '{folder}' cannot be listed: {why_unread(problem, folder)}") from problem
     return listed
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hudi_vector.errors import DataFileError
 from hudi_vector.writing.files import Files
 
 
@@ -32,3 +33,9 @@ def test_no_folder_is_empty(spark, tmp_path: Path, missing: str):
     (tmp_path / "a").write_bytes(b"x")
     files = Files(spark)
     assert files.listing(files.qualified(str(tmp_path / missing))) == {}
+
+
+def test_a_folder_that_cannot_be_listed_is_one_sentence(spark, tmp_path):
+    with pytest.raises(DataFileError, match=r"^the folder '.*' cannot be listed: .*File name too long") as refused:
+        Files(spark).listing(f"file:{tmp_path}/{'x' * 300}")
+    assert "\n" not in str(refused.value)

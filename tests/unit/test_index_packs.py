@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,14 @@ def assert_none_nearer(view: Any, rows: list[Any], queries: Any, metric: str) ->
         left = np.ones(bases[-1], np.bool_)
         left[(bases[got.segment] + got.position)[got.query == number]] = False
         assert exact_distances(np.concatenate(rows), query, metric)[left].min(initial=np.inf) >= got.unseen[number]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def several_shares() -> Iterator[None]:
+    """Lists as small as these are checked and copied by several threads too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lists, "_SHARE_BYTES", 256)
+        yield
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
