@@ -39,15 +39,6 @@ def run(output: Path, program: str, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_the_beginnings_of_sessions(tmp_path):
-    """The rows that are found are compared elsewhere; here is seen that all sessions search and are timed."""
-    seconds = run(tmp_path, "search.py", "--session")["seconds"]
-    assert {stage: sorted(ways) for stage, ways in seconds.items()} == {
-        "first": ["native", "ours", "ours, from_json"],
-        "2nd to 10th": ["SELECT 1", "native", "ours", "ours, from_json"],
-    }
-
-
 def test_a_compaction_on_an_object_store_waits_for_few_rounds_of_ours(tmp_path):
     """The rest is Hudi's, which opens the table and commits; Spark writes and renames nothing for us.
 
