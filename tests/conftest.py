@@ -161,6 +161,7 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         # Java fills with zeros what it is asked for: 64 MB for a sort, a grouping or a join, and 4 for a broadcast.
         .config("spark.buffer.pageSize", "1m")
         .config("spark.broadcast.blockSize", "128k")
+        .config("hoodie.memory.dfs.buffer.max.size", str(64 << 10))
         .config("spark.sql.session.timeZone", "UTC")  # the oracle computes in UTC
         .config("spark.sql.warehouse.dir", str(workspace / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={workspace / 'derby'} {JVM}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support import jvm_view, searched
+from support.archives import unpack
 
 import hudi_vector as hv
 from hudi_vector.table.model import Source
@@ -21,8 +21,7 @@ QUERY = np.array([3.3, 0.4, 1.1, -2.0])
 @pytest.fixture(scope="module", params=ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
 def table(request, workspace):
     folder = workspace / "versions" / request.param.name.removesuffix(".tar.gz")
-    with tarfile.open(request.param) as packed:
-        packed.extractall(folder, filter="data")
+    unpack(request.param, folder)
     return str(folder / "table")
 
 

@@ -6,11 +6,11 @@ What is not shown elsewhere is shown here. A name in the list that no test bears
 from __future__ import annotations
 
 import ast
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.archives import unpack
 from support.blob_states import BlobTable, blob, write_id
 from support.swept import interrupted
 
@@ -216,8 +216,7 @@ def test_a_writer_between_upload_and_commit_at_any_step_of_a_clean(tmp_path: Pat
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
 def test_tables_of_older_releases(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(archive, tmp_path)
     found = sorted(tmp_path.rglob("hoodie.properties"))
     (home,) = [each.parent.parent for each in found if "metadata" not in each.parts]
     table = str(home.resolve())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import tarfile
 import uuid
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.archives import unpack
 
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError
@@ -156,8 +156,7 @@ def test_deleted_rows_are_of_files_that_are_searched(places: tuple[list[str], st
 @pytest.fixture
 def delta(tmp_path: Path) -> str:
     """A table of ids 0 to 79 of which Delta's own writer deleted some, and gave 20 another vector."""
-    with tarfile.open(FIXTURES / "delta" / "deletion_vectors_3.3.2.tar.gz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(FIXTURES / "delta" / "deletion_vectors_3.3.2.tar.gz", tmp_path)
     return str(tmp_path / "table")
 
 

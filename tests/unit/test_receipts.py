@@ -7,7 +7,6 @@ import hashlib
 import json
 import pickle
 import shutil
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import servers
+from support.archives import unpack
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 import hudi_vector as hv
@@ -189,8 +189,7 @@ def test_a_timestamp_is_replayed_by_what_had_completed(table: WrittenTable, rows
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
 def test_tables_of_every_release_are_replayed(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(archive, tmp_path)
     with hv.open(tmp_path / "table", column="emb") as t:
         report = t.search([1.0] * 4, 3, metric="l2").report
     receipt = report.receipt()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from support.archives import unpack
 from support.written_table import Row, WrittenTable, rows_of
 
 import hudi_vector as hv
@@ -107,8 +107,7 @@ def test_rows_deleted_in_a_delta_table_and_in_a_lance_dataset_do_not_come(tmp_pa
 
 
 def test_rows_in_log_files_are_merged(tmp_path: Path) -> None:
-    with tarfile.open(FIXTURES / "1.2.0_v8_mor.tar.gz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(FIXTURES / "1.2.0_v8_mor.tar.gz", tmp_path)
     t = hv.open(str(tmp_path / "table"), column="emb")
     nearest = t.search(QUERY, 10_000, metric="l2", columns=["id"]).column("id").to_pylist()
     found = t.to_reader(["id", "emb"], "emb IS NOT NULL").read_all()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 import struct
-import tarfile
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.archives import unpack
 from support.indexed import collide, colliding, forbid_whole_columns, rewrite_keys, segment_files
 
 import hudi_vector as hv
@@ -40,8 +40,7 @@ QUERIES = np.random.default_rng(2).standard_normal((5, 4))
 def template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """A real table, inserted, updated, updated by older rows and deleted from; with an index of its base files."""
     folder = tmp_path_factory.mktemp(request.param)
-    with tarfile.open(FIXTURES / f"{request.param}.tar.gz") as packed:
-        packed.extractall(folder, filter="data")
+    unpack(FIXTURES / f"{request.param}.tar.gz", folder)
     indexed(str(folder / "table"))
     return folder / "table"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tarfile
 import threading
 from datetime import date
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.archives import unpack
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 import hudi_vector as hv
@@ -87,8 +87,7 @@ def test_an_opened_table_has_a_length_and_a_schema(table: WrittenTable, rows: li
         assert len(t) == len(rows)
         assert {"id", "name", "emb", "_hoodie_record_key"} <= set(t.schema.names)
         assert t.schema.field("price").type == pa.float64()
-    with tarfile.open(MERGED) as packed:
-        packed.extractall(tmp_path / "merged", filter="data")
+    unpack(MERGED, tmp_path / "merged")
     merged = hv.open(str(tmp_path / "merged" / "table"), column="emb")
     assert len(merged) == merged.search(QUERY, 1, mode="exact").report.rows_seen > 0
     assert len(merged) == len(merged.search(QUERY, 1000, columns=[])) + merged.search(QUERY, 1).report.nulls
@@ -240,8 +239,7 @@ def test_threads_share_a_table(table: WrittenTable, rows: list[Row]) -> None:
 
 
 def test_merged_rows_have_columns_and_no_place(tmp_path: Path) -> None:
-    with tarfile.open(MERGED) as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(MERGED, tmp_path)
     t = hv.open(str(tmp_path / "table"), column="emb")
     hits = t.search(QUERY, 5, metric="l2", columns=["id"])
     assert hits.num_rows == 5
