@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
@@ -11,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, number_of
 from hudi_vector.options import INVALID_VECTORS
 from hudi_vector.schema import quoted
+from hudi_vector.spark.catalyst.gateway import simple_name
 from hudi_vector.spark.catalyst.nested_fields import field_path
 from hudi_vector.writing.vectors.columns import REASONS, VectorColumn, as_arrays
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Findings", "inspect_rows", "refuse_duplicates", "refuse_invalid"]
 
 _ROWS, _KEPT, _BAD = "__rows", "__kept", "__bad"
+_FIRST_BAD, _REPEATED, _FIRST_REPEATED = "__first_bad", "__repeated", "__first_repeated"
+_HELD = "LocalRelation"  # rows that are part of a plan
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ def inspect_rows(
 ) -> Findings:
     """Check the key and the vectors of every row in one pass; other columns are not read.
 
+    Rows that are part of the plan, as few rows from Python are, need no job if all their vectors are valid.
+
     Args:
         frame: The DataFrame to be written.
         columns: Its vector columns.
@@ -73,19 +80,24 @@ def inspect_rows(
     reasons = as_arrays(narrow, columns).select(
         *keys.values(), *[column.invalid_because().alias(f"__why{place}") for place, column in enumerate(columns)]
     )
-    flags = _flags(columns, skips_invalid)
-    if unique_by is None:
-        counted = reasons.select(*keys.values(), *[flag.alias(name) for name, flag in flags.items()])
-    else:
-        counted = reasons.groupBy(*keys.values()).agg(*[F.sum(flag).alias(name) for name, flag in flags.items()])
+    rows = _rows_without_a_reason(narrow, reasons, len(columns)) if unique_by is None else None
+    if rows is not None:
+        return Findings(rows)
     offender = F.struct(*[keys[name] for name in key])
+    flags, counted, repeated = _flags(columns, skips_invalid), reasons, []
+    if unique_by is not None:
+        counted = reasons.groupBy(*keys.values()).agg(*[F.sum(flag).alias(name) for name, flag in flags.items()])
+        flags = {name: F.col(name) for name in flags}
+        repeated = [
+            F.sum(F.when(flags[_KEPT] > 1, 1).otherwise(0)).alias(_REPEATED),
+            F.min(F.when(flags[_KEPT] > 1, offender)).alias(_FIRST_REPEATED),
+        ]
     totals = counted.agg(
-        *[F.sum(name).alias(name) for name in flags],
-        F.min(F.when(F.col(_BAD) > 0, offender)).alias("__first_bad"),
-        F.sum(F.when(F.col(_KEPT) > 1, 1).otherwise(0)).alias("__repeated"),
-        F.min(F.when(F.col(_KEPT) > 1, offender)).alias("__first_repeated"),
+        *[F.sum(flag).alias(name) for name, flag in flags.items()],
+        F.min(F.when(flags[_BAD] > 0, offender)).alias(_FIRST_BAD),
+        *repeated,
     ).collect()[0]  # an aggregation without groups always has one row
-    return _findings(totals, columns, key)
+    return _findings(totals.asDict(), columns, key)
 
 
 def refuse_invalid(findings: Findings) -> None:
@@ -116,6 +128,21 @@ def refuse_duplicates(findings: Findings, operation: str, policy_key: str) -> No
         )
 
 
+def _rows_without_a_reason(narrow: DataFrame, reasons: DataFrame, columns: int) -> int | None:
+    """Return how many rows there are if they are part of the plan and none has an invalid vector, else None.
+
+    Spark computes what is selected of such rows while it plans, without the jobs that take most of the time of a check.
+    """
+    planned = narrow._jdf.queryExecution()
+    if simple_name(planned.analyzed().collectLeaves().head()) != _HELD:
+        return None
+    found = reasons.where(reduce(or_, [F.col(f"__why{place}").isNotNull() for place in range(columns)]))
+    held, left = planned.optimizedPlan(), found._jdf.queryExecution().optimizedPlan()
+    if simple_name(held) != _HELD or simple_name(left) != _HELD or left.data().nonEmpty():
+        return None
+    return int(held.data().size())
+
+
 def _flags(columns: list[VectorColumn], skips_invalid: bool) -> dict[str, Column]:
     bad = F.lit(False)
     flags: dict[str, Column] = {}
@@ -132,7 +159,7 @@ def _as_count(condition: Column) -> Column:
     return F.when(condition, 1).otherwise(0)
 
 
-def _findings(totals: Row, columns: list[VectorColumn], key: tuple[str, ...]) -> Findings:
+def _findings(totals: Mapping[str, Any], columns: list[VectorColumn], key: tuple[str, ...]) -> Findings:
     invalid = {}
     for place, column in enumerate(columns):
         counts = {reason: int(totals[f"__n{place}_{number}"] or 0) for number, reason in enumerate(REASONS)}
@@ -143,9 +170,9 @@ def _findings(totals: Row, columns: list[VectorColumn], key: tuple[str, ...]) ->
         rows=int(totals[_ROWS] or 0),
         invalid_rows=int(totals[_BAD] or 0),
         invalid=invalid,
-        first_invalid=_named(key, totals["__first_bad"]),
-        duplicate_keys=int(totals["__repeated"] or 0),
-        first_duplicate=_named(key, totals["__first_repeated"]),
+        first_invalid=_named(key, totals[_FIRST_BAD]),
+        duplicate_keys=int(totals.get(_REPEATED) or 0),
+        first_duplicate=_named(key, totals.get(_FIRST_REPEATED)),
     )
 
 

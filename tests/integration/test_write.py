@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
+from support.frames import planned
 from support.quick import QUICK, quick_statements
 
 from hudi_vector.errors import (
@@ -23,10 +24,11 @@ from hudi_vector.errors import (
     UnknownColumnError,
     UnsupportedTableError,
 )
-from hudi_vector.schema import vector_field
+from hudi_vector.schema import VectorType, vector_field
 from hudi_vector.table.config import parse_properties
 from hudi_vector.writing import writer
-from hudi_vector.writing.findings import Findings
+from hudi_vector.writing.findings import Findings, inspect_rows
+from hudi_vector.writing.vectors.columns import vector_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -264,6 +266,27 @@ def test_invalid_vectors_become_null(clean_session, path, caplog, handed_over):
     assert stored == [(1, [1.0, 2.0, 3.0]), *[(i, None) for i in range(2, 9)]]
     assert (result.skipped, result.invalid) == (0, COUNTS)
     assert "were written with NULL in their place" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("chosen", "jobs"),
+    [([0, 6], False), ([0, 2, 6], True), (range(8), True), ([], False)],
+    ids=["valid", "one", "all", "none"],
+)
+def test_rows_in_the_plan_are_checked_like_others(spark, chosen, jobs):
+    """Valid ones are without a job: few rows that come from Python are in the plan."""
+    held = planned(spark, [INVALID[place] for place in chosen], PLAIN)
+    columns = [vector_column(held.schema["emb"], VectorType(3, "float"), nullable=True)]
+    others = inspect_rows(held.coalesce(1), columns, ("id",), None, skips_invalid=False)
+    context = spark.sparkContext
+    group = f"checking {chosen}"
+    context.setJobGroup(group, "")
+    try:
+        assert inspect_rows(held, columns, ("id",), None, skips_invalid=False) == others
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert others.rows == len(chosen)
+    assert bool(context.statusTracker().getJobIdsForGroup(group)) == jobs
 
 
 @pytest.mark.parametrize(
