@@ -146,7 +146,13 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
     from support.local_files import set_permissions_in_java
-    from support.quick import JVM, make_hadoop_settings_few, name_the_caller, remember_java_names
+    from support.quick import (
+        JVM,
+        WITHOUT_GENERATED_CODE,
+        make_hadoop_settings_few,
+        name_the_caller,
+        remember_java_names,
+    )
 
     import hudi_vector as hv
 
@@ -175,6 +181,8 @@ def spark(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with alone(tmp_path_factory.getbasetemp().parent):
         session = hv.register(hv.configure(builder).getOrCreate())
     session.sparkContext.setLogLevel("ERROR")
+    for key, value in WITHOUT_GENERATED_CODE.items():
+        session.conf.set(key, value)
     make_hadoop_settings_few(session)
     name_the_caller(session)
     set_permissions_in_java(session)
@@ -188,6 +196,15 @@ def quick_sql(spark: SparkSession) -> Iterator[None]:
     from support.quick import quick_statements
 
     with quick_statements(spark):
+        yield
+
+
+@pytest.fixture(scope="module")
+def as_spark_has_it(spark: SparkSession) -> Iterator[None]:
+    """Spark makes code of plans, for tests of what users type."""
+    from support.quick import generated_code
+
+    with generated_code(spark):
         yield
 
 

@@ -26,6 +26,8 @@ PRUNING = "spark.sql.optimizer.nestedSchemaPruning.enabled"
 # Whole, it is a large value, which the JVM reads; short parts of it are read by Python.
 CONTENT = np.random.default_rng(5).bytes(300 << 10)
 END = len(CONTENT)
+# Interpreted, the expression that reads a file in the JVM holds objects that cannot go to tasks once the driver read with it.
+pytestmark = pytest.mark.usefixtures("as_spark_has_it")
 
 
 @pytest.fixture(scope="module")

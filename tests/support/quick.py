@@ -127,6 +127,23 @@ def name_the_caller(spark: SparkSession) -> None:
         spark.sparkContext.setLocalProperty(f"callSite.{form}", "a test")
 
 
+WITHOUT_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark interprets expressions: to make, compile and load code for a few rows is a twelfth of a commit."""
+
+
+@contextlib.contextmanager
+def generated_code(spark: SparkSession) -> Iterator[None]:
+    """Spark makes code of plans, as it does for users."""
+    before = {key: spark.conf.get(key) for key in WITHOUT_GENERATED_CODE}
+    for key in before:
+        spark.conf.unset(key)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
 SMALL_FILTERS = {"hoodie.bloom.index.filter.type": "SIMPLE", "hoodie.index.bloom.num_entries": "100"}
 """Filters of few keys: one for sixty thousand is 430 KB in each file, which a tenth of a commit goes into."""
 
@@ -163,9 +180,9 @@ HUDI: Mapping[str, str] = {
 
 @contextlib.contextmanager
 def as_hudi_has_it(spark: SparkSession) -> Iterator[None]:
-    """Tests write with Hudi's defaults where they take the quick settings, and so do statements."""
+    """Tests write with Hudi's defaults where they take the quick settings, and so do statements; Spark makes code."""
     before = {key: spark.conf.get(key, None) for key in HUDI}
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, generated_code(spark):
         for key, value in HUDI.items():
             patch.setitem(QUICK, key, value)
             spark.conf.set(key, value)
