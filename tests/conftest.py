@@ -202,9 +202,9 @@ def quick_sql(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def as_spark_has_it(spark: SparkSession) -> Iterator[None]:
     """Spark makes code of plans, for tests of what users type."""
-    from support.quick import generated_code
+    from support.quick import WITH_GENERATED_CODE, set_to
 
-    with generated_code(spark):
+    with set_to(spark, WITH_GENERATED_CODE):
         yield
 
 

@@ -80,17 +80,20 @@ def inspect_rows(
     reasons = as_arrays(narrow, columns).select(
         *keys.values(), *[column.invalid_because().alias(f"__why{place}") for place, column in enumerate(columns)]
     )
-    rows = _rows_without_a_reason(narrow, reasons, len(columns)) if unique_by is None else None
+    bad = reduce(or_, [F.col(f"__why{place}").isNotNull() for place in range(len(columns))], F.lit(False))
+    rows = _number_if_valid(narrow, reasons.where(bad)) if unique_by is None else None
     if rows is not None:
         return Findings(rows)
     offender = F.struct(*[keys[name] for name in key])
-    flags, counted, repeated = _flags(columns, skips_invalid), reasons, []
+    flags, counted, repeated = _flags(columns, bad), reasons, []
     if unique_by is not None:
+        flags[_KEPT] = _as_count(~bad if skips_invalid else F.lit(True))
         counted = reasons.groupBy(*keys.values()).agg(*[F.sum(flag).alias(name) for name, flag in flags.items()])
         flags = {name: F.col(name) for name in flags}
+        is_repeated = flags[_KEPT] > 1
         repeated = [
-            F.sum(F.when(flags[_KEPT] > 1, 1).otherwise(0)).alias(_REPEATED),
-            F.min(F.when(flags[_KEPT] > 1, offender)).alias(_FIRST_REPEATED),
+            F.sum(_as_count(is_repeated)).alias(_REPEATED),
+            F.min(F.when(is_repeated, offender)).alias(_FIRST_REPEATED),
         ]
     totals = counted.agg(
         *[F.sum(flag).alias(name) for name, flag in flags.items()],
@@ -128,31 +131,27 @@ def refuse_duplicates(findings: Findings, operation: str, policy_key: str) -> No
         )
 
 
-def _rows_without_a_reason(narrow: DataFrame, reasons: DataFrame, columns: int) -> int | None:
-    """Return how many rows there are if they are part of the plan and none has an invalid vector, else None.
+def _number_if_valid(rows: DataFrame, invalid: DataFrame) -> int | None:
+    """Return how many rows there are if they are part of the plan and none of them is among `invalid`, else None.
 
     Spark computes what is selected of such rows while it plans, without the jobs that take most of the time of a check.
     """
-    planned = narrow._jdf.queryExecution()
+    planned = rows._jdf.queryExecution()
     if simple_name(planned.analyzed().collectLeaves().head()) != _HELD:
         return None
-    found = reasons.where(reduce(or_, [F.col(f"__why{place}").isNotNull() for place in range(columns)]))
-    held, left = planned.optimizedPlan(), found._jdf.queryExecution().optimizedPlan()
+    held, left = planned.optimizedPlan(), invalid._jdf.queryExecution().optimizedPlan()
     if simple_name(held) != _HELD or simple_name(left) != _HELD or left.data().nonEmpty():
         return None
     return int(held.data().size())
 
 
-def _flags(columns: list[VectorColumn], skips_invalid: bool) -> dict[str, Column]:
-    bad = F.lit(False)
-    flags: dict[str, Column] = {}
+def _flags(columns: list[VectorColumn], bad: Column) -> dict[str, Column]:
+    flags = {_ROWS: F.lit(1), _BAD: _as_count(bad)}
     for place in range(len(columns)):
         why = F.col(f"__why{place}")
-        bad = bad | why.isNotNull()
         for number, reason in enumerate(REASONS):
             flags[f"__n{place}_{number}"] = _as_count(why.eqNullSafe(reason))
-    kept = ~bad if skips_invalid else F.lit(True)
-    return {_ROWS: F.lit(1), _KEPT: _as_count(kept), _BAD: _as_count(bad), **flags}
+    return flags
 
 
 def _as_count(condition: Column) -> Column:

@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def _generated_code(as_spark_has_it: None) -> None:
-    """Nothing is left to do."""
+    """Ask for it in each module."""

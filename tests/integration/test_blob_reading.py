@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from support import tables
-from support.quick import quick_statements
+from support.quick import WITHOUT_GENERATED_CODE, quick_statements, set_to
 
 import hudi_vector as hv
 from hudi_vector import errors
@@ -348,12 +348,8 @@ def test_bytes_that_cannot_be_had_are_one_sentence(spark, file, expression, mess
 @pytest.fixture(params=["compiled", "interpreted"])
 def evaluation(request, spark):
     """How Spark evaluates expressions; it cannot list its settings while it interprets."""
-    settings = {"spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.codegen.wholeStage": "false"}
-    for key, value in settings.items() if request.param == "interpreted" else ():
-        spark.conf.set(key, value)
-    yield
-    for key in settings:
-        spark.conf.unset(key)
+    with set_to(spark, WITHOUT_GENERATED_CODE if request.param == "interpreted" else {}):
+        yield
 
 
 @pytest.mark.usefixtures("evaluation")

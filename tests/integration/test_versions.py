@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from support import jvm_view, searched
-from support.archives import unpack
+from support.archives import OF_RELEASES, unpack
 
 import hudi_vector as hv
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
-ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "fixtures").glob("*.tar.gz"))
 QUERY = np.array([3.3, 0.4, 1.1, -2.0])
 
 
-@pytest.fixture(scope="module", params=ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
+@pytest.fixture(scope="module", params=OF_RELEASES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
 def table(request, workspace):
     folder = workspace / "versions" / request.param.name.removesuffix(".tar.gz")
     unpack(request.param, folder)

@@ -132,16 +132,26 @@ WITHOUT_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.co
 
 
 @contextlib.contextmanager
-def generated_code(spark: SparkSession) -> Iterator[None]:
-    """Spark makes code of plans, as it does for users."""
-    before = {key: spark.conf.get(key) for key in WITHOUT_GENERATED_CODE}
-    for key in before:
-        spark.conf.unset(key)
+def set_to(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Set a session's settings, None as Spark has them by itself, and afterwards set them to what they were."""
+    before = {key: spark.conf.get(key, None) for key in settings}
     try:
+        _set(spark, settings)
         yield
     finally:
-        for key, value in before.items():
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for key, value in settings.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
             spark.conf.set(key, value)
+
+
+WITH_GENERATED_CODE: Mapping[str, None] = dict.fromkeys(WITHOUT_GENERATED_CODE)
+"""Spark makes code of plans, as it does for users."""
 
 
 SMALL_FILTERS = {"hoodie.bloom.index.filter.type": "SIMPLE", "hoodie.index.bloom.num_entries": "100"}
@@ -181,29 +191,15 @@ HUDI: Mapping[str, str] = {
 @contextlib.contextmanager
 def as_hudi_has_it(spark: SparkSession) -> Iterator[None]:
     """Tests write with Hudi's defaults where they take the quick settings, and so do statements; Spark makes code."""
-    before = {key: spark.conf.get(key, None) for key in HUDI}
-    with pytest.MonkeyPatch.context() as patch, generated_code(spark):
+    with pytest.MonkeyPatch.context() as patch, set_to(spark, {**HUDI, **WITH_GENERATED_CODE}):
         for key, value in HUDI.items():
             patch.setitem(QUICK, key, value)
-            spark.conf.set(key, value)
-        try:
-            yield
-        finally:
-            for key, value in before.items():
-                if value is None:
-                    spark.conf.unset(key)
-                else:
-                    spark.conf.set(key, value)
+        yield
 
 
 @contextlib.contextmanager
 def quick_statements(spark: SparkSession, **other: str) -> Iterator[None]:
     """SQL statements that write and the procedures of Hudi take these settings; `a__b` stands for `hoodie.a.b`."""
     settings = {**QUICK, **{f"hoodie.{key.replace('__', '.')}": value for key, value in other.items()}}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
+    with set_to(spark, settings):
         yield
-    finally:
-        for key in settings:
-            spark.conf.unset(key)

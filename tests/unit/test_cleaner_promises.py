@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.archives import unpack
+from support.archives import OF_RELEASES, unpack
 from support.blob_states import BlobTable, blob, write_id
 from support.swept import interrupted
 
@@ -22,7 +22,6 @@ from hudi_vector.table_services.mark_report import MarkReport
 from hudi_vector.table_services.marking.mark import find_unneeded
 
 TESTS = Path(__file__).parents[1]
-ARCHIVES = sorted((TESTS / "fixtures").glob("*.tar.gz"))
 NOW = 1_790_000_000_000
 DAY = 86_400_000
 OLD = NOW - 30 * DAY
@@ -214,7 +213,7 @@ def test_a_writer_between_upload_and_commit_at_any_step_of_a_clean(tmp_path: Pat
     assert len(again) >= 4
 
 
-@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
+@pytest.mark.parametrize("archive", OF_RELEASES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
 def test_tables_of_older_releases(archive: Path, tmp_path: Path) -> None:
     unpack(archive, tmp_path)
     found = sorted(tmp_path.rglob("hoodie.properties"))

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.archives import unpack
+from support.archives import FIXTURES, unpack
 
 import hudi_vector as hv
 from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError
@@ -22,7 +22,6 @@ from hudi_vector.kernels.metrics import exact_distances
 from hudi_vector.query.files.deleted import checked_deleted
 from hudi_vector.table.deleted_rows import DeletedRows
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 ROWS, FILES, DIMENSION = 90, 3, 4
 VALUES = np.random.default_rng(1).integers(-6, 6, (ROWS * FILES, DIMENSION)).astype("f4")
 

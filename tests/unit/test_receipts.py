@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import servers
-from support.archives import unpack
+from support.archives import OF_RELEASES, unpack
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 import hudi_vector as hv
@@ -39,7 +39,6 @@ from hudi_vector.table.native import NativeTable
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
 SECRET = "hunter2-AKIA"
-ARCHIVES = sorted((Path(__file__).resolve().parents[1] / "fixtures").glob("*.tar.gz"))
 METRICS = ("l2", "cosine", "dot_product")
 
 
@@ -187,7 +186,7 @@ def test_a_timestamp_is_replayed_by_what_had_completed(table: WrittenTable, rows
     assert hv.replay(None, receipt).same
 
 
-@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
+@pytest.mark.parametrize("archive", OF_RELEASES, ids=lambda path: path.name)
 def test_tables_of_every_release_are_replayed(archive: Path, tmp_path: Path) -> None:
     unpack(archive, tmp_path)
     with hv.open(tmp_path / "table", column="emb") as t:

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from support.archives import unpack
+from support.archives import FIXTURES, unpack
 from support.written_table import Row, WrittenTable, rows_of
 
 import hudi_vector as hv
@@ -29,7 +29,6 @@ from hudi_vector.query.opened import vector_table
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
 OWN = ["id", "name", "price", "grp", "emb"]
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 
 
 @pytest.fixture

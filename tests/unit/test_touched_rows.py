@@ -14,7 +14,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.archives import unpack
+from support.archives import FIXTURES, unpack
 from support.indexed import collide, colliding, forbid_whole_columns, rewrite_keys, segment_files
 
 import hudi_vector as hv
@@ -32,7 +32,6 @@ from hudi_vector.storage import StorageOptions
 from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 QUERIES = np.random.default_rng(2).standard_normal((5, 4))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.archives import unpack
+from support.archives import FIXTURES, unpack
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 import hudi_vector as hv
@@ -36,7 +36,7 @@ from hudi_vector.shown import as_tree
 from hudi_vector.storage import StorageOptions
 
 QUERY = [0.3, -0.2, 0.9, 0.1]
-MERGED = Path(__file__).resolve().parents[1] / "fixtures" / "1.2.0_v8_mor.tar.gz"
+MERGED = FIXTURES / "1.2.0_v8_mor.tar.gz"
 
 
 @pytest.fixture
