@@ -88,10 +88,9 @@ def _sentence(command: str, problem: Exception) -> str:
         place = f": '{problem.filename}'" if problem.filename else ""
         return f"{command} failed: {problem.strerror or problem}{place}"
     from hudi_vector.spark.catalyst.gateway import first_sentence
-    from hudi_vector.spark.catalyst.worker_errors import from_worker, raised_in_worker
+    from hudi_vector.spark.catalyst.worker_errors import from_worker
 
-    why = raised_in_worker(problem) or first_sentence(problem)
-    return str(from_worker(problem) or f"{command} failed: {why}")
+    return str(from_worker(problem) or f"{command} failed: {first_sentence(problem)}")
 
 
 def show_result(result: Result, form: str, quiet: bool = False) -> int:

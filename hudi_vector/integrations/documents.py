@@ -302,7 +302,7 @@ class DocumentTable:
 
     def _plan_of(self, snapshot: Snapshot, text: str | None) -> SearchPlan:
         """Return the plan of the rows that meet a condition."""
-        predicate = None if text is None else parse(text, snapshot.schema)
+        predicate = None if text is None else parse(text, snapshot.schema, snapshot.source.name)
         return plan_of_rows(snapshot, self.vector_column, predicate, _ZONE, self._conf)
 
     def _stored(self, row: Mapping[str, Any], columns: MetadataColumns, distance: float = 0.0) -> Stored:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql.functions import udf
 from pyspark.sql.types import IntegerType, StructField, StructType
 from support import tables
 from support.quick import QUICK
@@ -326,6 +327,24 @@ def test_writes(spark, workspace, changed, kind, sentence):
     with pytest.raises(kind, match=sentence) as refused:
         hv.write(frame, options=arguments.pop("options", QUICK), **arguments)
     assert "\n" not in str(refused.value)
+
+
+def test_a_write_says_what_a_function_of_its_rows_raised(spark, workspace):
+    failing = udf(lambda number: number / 0, "double")
+    frame = spark.createDataFrame([(1, [1.0, 2.0])], "id INT, emb ARRAY<DOUBLE>").withColumn("odd", failing("id"))
+    with pytest.raises(errors.WriteError, match="failed: ZeroDivisionError: division by zero"):
+        hv.write(frame, tables.fresh_path(workspace), record_key="id", vectors={"emb": 2}, options=QUICK)
+
+
+@pytest.mark.parametrize("columns", [["id", "nam"], ["_hoodie_record_key", "nam"]])
+def test_columns_that_a_result_has_not(spark, t, columns):
+    with pytest.raises(errors.UnknownColumnError, match="'nam' does not exist in 'the result'; did you mean 'name'"):
+        hv.search(spark, t, "emb", [1.0, 2.0, 3.0], 1, columns=columns)
+    with (
+        hv.open(t, column="emb") as opened,
+        pytest.raises(errors.UnknownColumnError, match=f"'prise' does not exist in '{t}'"),
+    ):
+        opened.search([1.0, 2.0, 3.0], 1, filter="prise < 1")
 
 
 def test_queries_with_columns_of_the_names_a_search_adds(spark, t):

@@ -134,7 +134,7 @@ class Asked:
         tuning = self.tuning
         if tuning.grouping is not None:
             tuning = replace(tuning, grouping=tuning.grouping.within(snapshot.schema, self.table))
-        terms = [] if self.filter is None else [parse(self.filter, snapshot.schema)]
+        terms = [] if self.filter is None else [parse(self.filter, snapshot.schema, self.table)]
         terms += [] if self.where is None else [self.where]
         predicate = conjunction(terms) if terms else None
         request = SearchRequest(

@@ -49,26 +49,28 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?(l|d|bd)?", re.IGNORECASE | 
 _DEEPEST = 100  # nested parentheses and NOTs
 
 
-def parse(text: str, schema: pa.Schema) -> Predicate:
+def parse(text: str, schema: pa.Schema, table: str = "the table") -> Predicate:
     """Parse a condition in SQL, for example ``price < 10 AND name LIKE 'a%'``, against the columns of a table.
 
-    Names are compared without case. Raises InvalidFilterError if the text is not a condition or if its meaning depends
-    on Spark's settings, and UnknownColumnError if it names a column or field that does not exist.
+    Names are compared without case; `table` is the table's name in messages. Raises InvalidFilterError if the text is
+    not a condition or if its meaning depends on Spark's settings, and UnknownColumnError if it names a column or field
+    that does not exist.
 
     Example:
         >>> from hudi_vector.read.predicate.form import to_text
         >>> to_text(parse("ID in (1, 2) and name is not null", pa.schema({"id": "int64", "name": "string"})))
         'id IN (1, 2) AND name IS NOT NULL'
     """
-    return _Parser(text, schema).filter()
+    return _Parser(text, schema, table).filter()
 
 
 class _Parser:
     """A recursive descent parser with one method for each rule of the grammar above."""
 
-    def __init__(self, text: str, schema: pa.Schema) -> None:
+    def __init__(self, text: str, schema: pa.Schema, table: str) -> None:
         self._text = text
         self._schema = schema
+        self._table = table
         self._tokens = tokenize(text)
         self._next = 0
         self._depth = 0
@@ -201,7 +203,7 @@ class _Parser:
     def _resolve(self, name: str, schema: pa.Schema) -> tuple[str, pa.DataType]:
         found = [field for field in schema if field.name.lower() == name.lower()]
         if not found:
-            raise UnknownColumnError.of(name, schema.names, "the table")
+            raise UnknownColumnError.of(name, schema.names, self._table)
         if len(found) > 1:
             raise InvalidFilterError(f"the name '{name}' means several columns: {', '.join(f.name for f in found)}")
         return found[0].name, found[0].type

@@ -14,6 +14,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from hudi_vector.errors import HudiVectorError
+from hudi_vector.spark.catalyst.worker_errors import raised_in_worker
 from hudi_vector.workers import unfit_workers
 
 __all__ = [
@@ -146,7 +147,10 @@ def option_value(option: JavaObject) -> Any:
 
 
 def first_sentence(problem: BaseException) -> str:
-    """Return the first sentence of an error's text, without error class, position and stack trace."""
+    """Return the first sentence of an error's text, without error class, position and stack trace.
+
+    Of an exception of a Python function it is the class and the text, which follow its frames.
+    """
     unfit = unfit_workers(problem)
     if unfit is not None:
         return str(unfit)
@@ -155,6 +159,8 @@ def first_sentence(problem: BaseException) -> str:
         said = _innermost(problem.java_exception)
     else:
         said = getattr(problem, "desc", None) or problem
+    if raised := raised_in_worker(str(said)):
+        return raised
     text = _ERROR_CLASS.sub("", str(said).strip())
     return _SENTENCE_END.split(text, maxsplit=1)[0].rstrip(" ;.") or type(problem).__name__
 

@@ -13,6 +13,7 @@ from hudi_vector.workers import unfit_workers
 __all__ = ["from_worker", "in_few_words", "raised_in_worker"]
 
 _TRACE = "Traceback (most recent call last):\n"
+_JAVA_FRAMES = re.compile(r"\n\nJVM stacktrace|\n\tat ")
 _RAISED = re.compile(r"(?:^|: )hudi_vector\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
@@ -43,8 +44,8 @@ def from_worker(problem: BaseException) -> HudiVectorError | None:
     return known(text) if isinstance(known, type) and issubclass(known, HudiVectorError) else None
 
 
-def raised_in_worker(problem: BaseException) -> str:
-    """Return the class and text of an exception that a user's function raised in a Python worker, "" without one."""
-    _, trace, frames = str(problem).partition(_TRACE)
-    lines = [line for line in frames.partition("\n\nJVM stacktrace")[0].splitlines() if line[:1].strip()]
+def raised_in_worker(text: str) -> str:
+    """Return the class and text of the exception whose frames are in the text of Spark's error, "" without frames."""
+    _, trace, frames = text.partition(_TRACE)
+    lines = [line for line in _JAVA_FRAMES.split(frames, maxsplit=1)[0].splitlines() if line[:1].strip()]
     return lines[-1] if trace and lines else ""

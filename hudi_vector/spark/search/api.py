@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_vector.arguments import as_text, as_vector, checked_names, known_arguments
-from hudi_vector.errors import InvalidTypeError
+from hudi_vector.errors import InvalidTypeError, UnknownColumnError
 from hudi_vector.query.explain import explained_by
 from hudi_vector.query.tuning import SearchOptions, checked_tuning
 from hudi_vector.schema import quoted
@@ -234,7 +235,7 @@ def _as_matrix(queries: Any) -> Any:
 def chosen(found: DataFrame, columns: Sequence[str] | None, always: Sequence[str] = ()) -> DataFrame:
     """Return the named columns and the columns in `always`, or all columns if `columns` is None.
 
-    A name that is not a column may be the dotted path of a field.
+    A name that is not a column may be the dotted path of a field. Raises UnknownColumnError if it is neither.
     """
     if columns is None:
         return found
@@ -243,4 +244,10 @@ def chosen(found: DataFrame, columns: Sequence[str] | None, always: Sequence[str
     shown = {name.lower() for name in found.columns}
     taken = [quoted(name) if name.lower() in shown else name for name in names]
     missing = [] if "*" in names else [name for name in always if name not in asked]
-    return selected(found, taken + missing)
+    try:
+        return selected(found, taken + missing)
+    except AnalysisException as refused:
+        if not (refused.getErrorClass() or "").startswith("UNRESOLVED_COLUMN"):
+            raise
+        unknown = (refused.getMessageParameters() or {}).get("objectName", "").replace("`", "")
+        raise UnknownColumnError.of(unknown, found.columns, "the result") from None
