@@ -38,7 +38,7 @@ def test_faiss_finds_the_codes_that_numpy_finds(monkeypatch: pytest.MonkeyPatch)
     masked = np.split(chance.random(len(VALUES)) < 0.3, STARTS[1:])
     for metric in sorted(INDEXED):
         with_faiss, without = (view_of(PARTS, metric, "ivf_sq8", "float", 40) for _ in range(2))
-        own = len(VALUES) * (16 + 4 + 12) + 41 * 8 + 40 * 4 + 5 * 8
+        own = len(VALUES) * (16 + 2 * 4 + 12) + 41 * 8 + 40 * 4 + 5 * 8
         assert with_faiss.nbytes == own + len(VALUES) * 8 + 40 * 16 * 4
         with monkeypatch.context() as patched:
             patched.setattr(index_view, "is_installed", lambda: False)

@@ -149,7 +149,7 @@ def _spelled(name: str, names: Sequence[str], table: str) -> str:
 
 def _predicate(text: str, snapshot: Snapshot) -> Predicate:
     """Parse a filter; raise InvalidArgumentError if it needs a column that holds blobs."""
-    predicate = parse(text, snapshot.schema, snapshot.source.name)
+    predicate = parse(text, snapshot.schema)
     held = {path[0] for path in blob_paths(snapshot.schema)} & columns_of(predicate)
     if held:
         raise InvalidArgumentError(

@@ -91,7 +91,7 @@ class Codes:
 
     def factors(self, wanted: slice | Ints) -> npt.NDArray[Any]:
         """Return what is multiplied with queries for these entries, shape (n, d)."""
-        codes = self.array[wanted]
+        codes = _rows_of(self.array, wanted)
         return self.model.factors(codes, self.lists_of(wanted)) if self.model.is_relative else codes
 
     def lists_of(self, wanted: slice | Ints) -> npt.NDArray[Any]:
@@ -380,7 +380,7 @@ class Probe:
             while start < stop:
                 end = min(stop, start + block.free)
                 wanted = self.entries.part(start, end)
-                block.add(self.codes.factors(wanted), self.extra[wanted])
+                block.add(self.codes.factors(wanted), _rows_of(self.extra, wanted))
                 start = end
                 if not block.free:
                     yield block
@@ -413,6 +413,11 @@ def _scored_together(needs: npt.NDArray[np.bool_], sizes: Ints) -> int:
     asking = np.logical_or.accumulate(needs, axis=1).sum(axis=0)
     products = asking * np.cumsum(sizes * needs.any(axis=0))
     return int(np.flatnonzero(products <= 2 * np.cumsum(sizes * needs.sum(axis=0)))[-1]) + 1
+
+
+def _rows_of(array: npt.NDArray[Any], wanted: slice | Ints) -> npt.NDArray[Any]:
+    """Return a view of a range of rows, or a copy of single ones, which `take` makes in half the time of an index."""
+    return array[wanted] if isinstance(wanted, slice) else array.take(wanted, axis=0)
 
 
 def _pieces(start: int, stop: int) -> list[tuple[int, int]]:

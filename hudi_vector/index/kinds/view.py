@@ -151,7 +151,8 @@ class IndexView:
     def _own_bytes(self) -> int:
         arrays = (self.offsets, self.row, self.codes, self.extra, self.radius, self.always, self.bases)
         kept = sum(footer.nbytes for footer in self.footers if footer is not None)
-        return sum(array.nbytes for array in arrays) + bytes_of(self.pages) + kept
+        entries = self.rows * self.row.itemsize  # of `_entry_of`, which the first filter makes
+        return sum(array.nbytes for array in arrays) + entries + bytes_of(self.pages) + kept
 
     @cached_property
     def _has_faiss(self) -> bool:
@@ -274,5 +275,18 @@ class IndexView:
         if bitmap is None:
             return Entries(None, self.offsets, in_lists=True)
         self.need_rows()
-        chosen = np.flatnonzero(bitmap[self.row])
+        chosen = self._entries_of(np.flatnonzero(bitmap))
         return Entries(chosen, np.searchsorted(chosen, self.offsets), in_lists=len(chosen) > FEW * len(self))
+
+    def _entries_of(self, rows: Ints) -> Ints:
+        """Return the entries of rows, ascending; a row without an entry is left out."""
+        there = np.zeros(len(self) + 1, np.bool_)
+        there[self._entry_of[rows]] = True
+        return np.flatnonzero(there[:-1])
+
+    @cached_property
+    def _entry_of(self) -> npt.NDArray[Any]:
+        """Return the entry of each row, the number of all entries for a row without one."""
+        entry = np.full(self.rows, len(self), self.row.dtype)
+        entry[self.row] = np.arange(len(self), dtype=self.row.dtype)
+        return entry

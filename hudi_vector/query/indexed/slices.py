@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -380,7 +380,7 @@ def _search_indexed(
             counts.unseen[part] = found.unseen
         numbers = range(len(entries)) if len(found.given_up) else np.unique(found.segment).tolist()
         few = len(found) <= MOST_ROWS and not len(found.given_up)
-        ahead = question.ahead if few else None
+        ahead = question.ahead if few and not readers.are_local else None
         scoring = _Scoring(readers, spec.column, codes, found, vectors, question, known, use.reads, ahead)
         if scoring.ahead is not None:
             _begin_rows(readers, found, scoring.ahead)
@@ -414,7 +414,7 @@ class _Readers(Sequence[ParquetSlice]):
         slices = (access.file_slice for _, access in self._entries)
         return self._spec.predicate is not None or any(each.log_files or each.deleted is not None for each in slices)
 
-    @property
+    @cached_property
     def are_local(self) -> bool:
         """Return True if all of the files are on a local disk."""
         return _are_local(self._entries)
@@ -610,7 +610,7 @@ def _allowed(readers: _Readers, codes: _Codes, spec: ScanSpec, counts: ScanCount
 
 def _few_allowed(readers: _Readers, codes: _Codes, allowed: _Masks | None) -> int:
     """Return how many rows are allowed if it costs less to read their vectors than their codes, else 0."""
-    count = 0 if allowed is None else sum(int(mask.sum()) for mask in allowed)
+    count = 0 if allowed is None else sum(map(np.count_nonzero, allowed))
     if allowed is None or not 0 < count <= _FEW_ALLOWED:
         return 0
     most, spent = codes.cost_of(allowed), 0

@@ -57,7 +57,7 @@ def search_covered(
     readers = [LanceSlice(_fragment(access), spec, keep) for _, access in entries]
     allowed = _allowed(readers, spec, counts, each)
     found: list[list[tuple[int, Hits]]] = [[] for _ in entries]
-    if allowed is not None and sum(int(mask.sum()) for mask in allowed) <= _FEW_ROWS:
+    if allowed is not None and sum(map(np.count_nonzero, allowed)) <= _FEW_ROWS:
         scanned = _scanned(entries, spec, question, np.arange(len(question.vectors)), bounds, keep, each)
         return [SliceHits(index, hits) for (index, _), hits in zip(entries, scanned, strict=True)], counts
     # The index of another library proves nothing of the rows that it leaves out.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +79,18 @@ class SearchHits(Shown):
     table: pa.Table
     report: SearchReport
     plan: SearchPlan
-    places: pa.Table
+    _winners: Winners = field(compare=False)
+
+    @property
+    def places(self) -> pa.Table:
+        """Return the file and the row number of each row; NULL for rows that were merged from log files.
+
+        Example:
+            >>> with hv.open("/tables/products", column="embedding") as t:
+            ...     t.search(q, k=1).places.column_names
+            ['file_path', 'row_index']
+        """
+        return _places(self.plan, self._winners)
 
     @property
     def refs(self) -> list[tuple[str, int]]:
@@ -92,11 +103,12 @@ class SearchHits(Shown):
             >>> with hv.open("/tables/products", column="embedding") as t:
             ...     path, row = t.search(q, k=1).refs[0]
         """
-        if self.places.column(_PATH).null_count:
+        places = self.places
+        if places.column(_PATH).null_count:
             raise UnsupportedTableError(
                 "some rows were merged from log files and have no place in one file; name the columns in the search"
             )
-        return list(zip(*(column.to_pylist() for column in self.places.columns), strict=True))
+        return list(zip(*(column.to_pylist() for column in places.columns), strict=True))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -831,13 +843,12 @@ def _seconds(value: Any) -> float | None:
 
 def hits_of(found: Found, names: list[str], batch: bool) -> SearchHits:
     """Return the rows found with these columns; those of a batch have the numbers of their queries too."""
-    places = _places(found.plan, found.winners)
     columns: dict[str, Any] = {_QUERY: pa.array(found.winners.query)} if batch else {}
     read = found.columns(names) if names else {}
     columns |= {**read, _DISTANCE: pa.array(found.winners.distance)}
     if found.plan.grouping is not None:
         columns[GROUP_RANK] = group_ranks(found.winners.group_rank)
-    return SearchHits(pa.table(columns), found.report(names), found.plan, places)
+    return SearchHits(pa.table(columns), found.report(names), found.plan, found.winners)
 
 
 def _places(plan: SearchPlan, winners: Winners) -> pa.Table:

@@ -151,15 +151,22 @@ class ParquetSlice:
 
     def kept_filter_columns(self) -> list[pa.ChunkedArray] | None:
         """Return the columns that the predicate needs, or None unless the process cache holds all of them decoded."""
-        names = self._spec.filter_columns
-        if not names or not self.holds(names):
+        if self._cache is None or not self._spec.filter_columns or not self._data.has_footer:
             return None
-        groups = range(self._data.metadata.num_row_groups)
-        found = []
+        metadata, found = self._data.metadata, []
         for field in self._spec.filter_schema:
-            parts = [self._kept_column(group, field.name) for group in groups]
-            found.append(pa.chunked_array([chunk for part in parts if part for chunk in part.chunks], field.type))
-        return found if all(len(column) == self.row_count() for column in found) else None
+            parts = list[pa.ChunkedArray]()
+            for group in range(metadata.num_row_groups):
+                key = self._column_key(group, field)
+                if field.name in self._constants:
+                    parts.append(self._constant(field.name, metadata.row_group(group).num_rows))
+                elif (held := self._cache.get(key)) is not None:
+                    note("columns", key, is_kept=True)
+                    parts.append(held)
+                else:
+                    return None
+            found.append(pa.chunked_array([chunk for part in parts for chunk in part.chunks], field.type))
+        return found
 
     def there_of(self, passing: npt.NDArray[np.bool_], counts: ScanCounts) -> npt.NDArray[np.bool_]:
         """Return a mask, over all rows of the file, of those in `passing` that are not deleted.
@@ -167,9 +174,9 @@ class ParquetSlice:
         `passing` is a mask of the rows that pass the predicate; live and filtered rows are added to `counts`.
         """
         allowed = passing if self._deleted is None else passing & ~self._gone()
-        live = len(passing) if self._deleted is None else len(passing) - int(self._gone().sum())
+        live = len(passing) if self._deleted is None else len(passing) - int(np.count_nonzero(self._gone()))
         counts.rows += live
-        counts.filtered += live - int(allowed.sum())
+        counts.filtered += live - int(np.count_nonzero(allowed))
         return allowed
 
     def held_rows(self, positions: Ints, names: Sequence[str]) -> pa.Table | None:
@@ -304,7 +311,7 @@ class ParquetSlice:
         mask: npt.NDArray[np.bool_] | None = None
         if self.chooses:
             mask = self._passing(group, start, rows, counts)
-            kept = int(mask.sum())
+            kept = int(np.count_nonzero(mask))
             if not kept:
                 return
             mask = None if kept == rows else mask
@@ -362,7 +369,7 @@ class ParquetSlice:
         there = np.ones(rows, np.bool_)
         if self._deleted is not None:
             there = ~self._gone()[start : start + rows]
-        live = int(there.sum())
+        live = int(np.count_nonzero(there))
         counts.rows += live
         if self._spec.predicate is None:
             return there
@@ -370,7 +377,7 @@ class ParquetSlice:
             counts.pruned += live
             return np.zeros(rows, np.bool_)
         there &= self._mask(group, rows)
-        counts.filtered += live - int(there.sum())
+        counts.filtered += live - int(np.count_nonzero(there))
         return there
 
     def _gone(self) -> npt.NDArray[np.bool_]:
@@ -470,6 +477,9 @@ class ParquetSlice:
         The positions are distinct and ascending. Raises DataFileError if the file has no such row.
         """
         wanted, start = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri), 0
+        if len(groups) == 1 and len(wanted):
+            yield 0, 0, wanted, groups[0][1]
+            return
         for group, (rows, known) in enumerate(groups):
             inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
             if len(inside):
