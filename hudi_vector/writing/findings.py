@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
+from pyspark.sql.types import StringType
 
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError, number_of
 from hudi_vector.options import INVALID_VECTORS
@@ -20,10 +21,11 @@ from hudi_vector.writing.vectors.columns import REASONS, VectorColumn, as_arrays
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Findings", "inspect_rows", "refuse_duplicates", "refuse_invalid"]
+__all__ = ["Findings", "inspect_rows", "refuse_duplicates", "refuse_invalid", "refusing_invalid"]
 
 _ROWS, _KEPT, _BAD = "__rows", "__kept", "__bad"
 _FIRST_BAD, _REPEATED, _FIRST_REPEATED = "__first_bad", "__repeated", "__first_repeated"
+_OR_SET = f"or set {INVALID_VECTORS.key} to skip or null"
 _HELD = "LocalRelation"  # rows that are part of a plan
 
 
@@ -103,6 +105,31 @@ def inspect_rows(
     return _findings(totals.asDict(), columns, key)
 
 
+def refusing_invalid(frame: DataFrame, columns: list[VectorColumn], key: tuple[str, ...]) -> DataFrame:
+    """Return the rows of a DataFrame, of which the first that holds an invalid array ends the task that takes it.
+
+    It fails as `refuse_invalid` does, but counts no rows: whatever the task does with a row has not begun.
+    """
+    refused = F.lit(True)
+    named = F.concat_ws(", ", *[F.concat(F.lit(f"{name} = "), _shown(frame, name)) for name in key])
+    for column in columns:
+        if column.kind != "array":
+            continue
+        why = column.invalid_because()
+        error = F.when(why == REASONS[1], DimensionMismatchError.__name__).otherwise(InvalidVectorError.__name__)
+        said = F.concat(
+            F.lit(f"{DimensionMismatchError.__module__}."),
+            error,
+            F.lit(f": nothing was written: a row holds an invalid vector ('{column.name}': "),
+            why,
+            F.lit("), at "),
+            named,
+            F.lit(f"; correct it, {_OR_SET}"),
+        )
+        refused = refused & F.when(why.isNotNull(), F.raise_error(said).isNull()).otherwise(True)
+    return frame.where(refused)
+
+
 def refuse_invalid(findings: Findings) -> None:
     """Raise if a vector is invalid: DimensionMismatchError if all have the wrong length, else InvalidVectorError."""
     if not findings.invalid_rows:
@@ -113,7 +140,7 @@ def refuse_invalid(findings: Findings) -> None:
     raise error(
         f"nothing was written: {findings.invalid_rows} of {rows} an invalid vector "
         f"({findings.described}), the first at {findings.first_invalid}; "
-        f"correct them, or set {INVALID_VECTORS.key} to skip or null"
+        f"correct them, {_OR_SET}"
     )
 
 
@@ -129,6 +156,14 @@ def refuse_duplicates(findings: Findings, operation: str, policy_key: str) -> No
             f"first is {findings.first_duplicate}, and operation '{operation}' would store each row; "
             f"drop the duplicates, use operation 'upsert', or set {policy_key} to drop or none"
         )
+
+
+def _shown(frame: DataFrame, name: str) -> Column:
+    """Return a part of the key as text, in quotes if it is text."""
+    path = field_path(frame.schema, name)
+    value, kind = F.col(quoted(*path)), frame.select(F.col(quoted(*path))).schema[0].dataType
+    text = F.coalesce(value.cast("string"), F.lit("None"))
+    return F.concat(F.lit("'"), text, F.lit("'")) if isinstance(kind, StringType) else text
 
 
 def _number_if_valid(rows: DataFrame, invalid: DataFrame) -> int | None:

@@ -39,7 +39,7 @@ from hudi_vector.writing.commits import TOKEN_KEY, Commit, completed_commits, fi
 from hudi_vector.writing.erased.rows import OFF, without_erased
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
-from hudi_vector.writing.findings import Findings, inspect_rows, refuse_duplicates, refuse_invalid
+from hudi_vector.writing.findings import Findings, inspect_rows, refuse_duplicates, refuse_invalid, refusing_invalid
 from hudi_vector.writing.hudi_options import (
     DROP_COLUMNS,
     DUPLICATES,
@@ -110,7 +110,8 @@ def write(
     terminal one line shows the tasks that are done; elsewhere the log does, every 30 seconds.
 
     The rows are read twice, once for the checks and once for the write. Cache a DataFrame that is expensive to compute
-    or that may return different rows each time. With blob columns the DataFrame is read only once.
+    or that may return different rows each time. With blob columns the DataFrame is read only once, and the first row
+    with an array that is no valid vector ends the write, before its blob is stored.
 
     Blobs may be bytes, paths of files (text; the files stay where they are), or blob structs. Bytes below
     ``hoodie.storage.blob.inline.threshold`` (1 MiB) are stored in the table's own files, larger ones in container files
@@ -229,6 +230,8 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     existing = plan.target.existing
     target = BlobTarget(plan.target.path, plan.blobs, plan.layout.partition_by, existing.config if existing else None)
     undo = partial(new.take_back, df.sparkSession, files) if new is not None else None
+    if plan.policy == "fail":
+        df = refusing_invalid(df, plan.columns, plan.layout.record_key)  # before its blob is stored
     uploaded = upload_and_write(df, target, files, write_rows, undo)
     return replace(done[0], blobs=uploaded, erased=erased)
 

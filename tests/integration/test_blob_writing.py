@@ -194,6 +194,28 @@ def test_what_a_failed_write_leaves_is_aborted(spark, workspace):
     assert list((path / ".hoodie/blob_service/v1/staging").iterdir()) == []
 
 
+def test_a_row_with_an_invalid_vector_is_refused_before_its_blob_is_stored(spark, workspace):
+    path = tables.fresh_path(workspace, "vectors_first")
+    given = {"record_key": "name", "vectors": {"emb": 2}, "blobs": {"img": {"inline.threshold": "0"}}}
+    schema = "name STRING, emb ARRAY<DOUBLE>, img BINARY"
+    hv.write(spark.createDataFrame([("a", [1.0, 2.0], b"first")], schema), path, **given, options=QUICK)
+    stored = sorted((path / ".hoodie/blobs").rglob("*"))
+    refused = "a row holds an invalid vector ('emb': {}), at name = 'b'; correct it, or set hoodie.vector.invalid to"
+    for vector, kind, why in (
+        ([1.0], errors.DimensionMismatchError, "wrong length"),
+        ([1.0, float("nan")], errors.InvalidVectorError, "NaN or infinite element"),
+        ([1.0, 1e39], errors.InvalidVectorError, "element out of range"),
+    ):
+        frame = spark.createDataFrame([("b", vector, b"second")], schema)
+        with pytest.raises(kind) as raised:
+            hv.write(frame, path, **given, options=QUICK)
+        assert refused.format(why) in str(raised.value)
+        assert sorted((path / ".hoodie/blobs").rglob("*")) == stored
+    made = hv.write(frame, path, **given, options={**QUICK, "hoodie.vector.invalid": "null"})
+    assert made.invalid == {"emb": {"element out of range": 1}}
+    assert hv.blobs.get(None, path, ["a", "b"], "img") == {"a": b"first", "b": b"second"}
+
+
 def test_a_failed_write_takes_back_the_table_that_it_made(spark, workspace):
     name = tables.fresh_name("taken_back")
     by_path = tables.fresh_path(workspace, "taken_back")
