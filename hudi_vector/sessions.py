@@ -157,7 +157,8 @@ def register(spark: SparkSession) -> SparkSession:
     """Install the SQL functions of this package in a session and in every later ``newSession()`` of it.
 
     Registering again changes nothing. Hudi's own functions stay available as ``hudi_vector_search_native``,
-    ``hudi_vector_search_batch_native`` and ``read_blob_native``.
+    ``hudi_vector_search_batch_native`` and ``read_blob_native``. New Python workers of a local session are forked from
+    a process that has imported what tasks need, unless it names a ``spark.python.daemon.module``.
 
     Args:
         spark: A SparkSession with Hudi on its class path; it need not come from `configure`.
@@ -175,13 +176,20 @@ def register(spark: SparkSession) -> SparkSession:
         5
     """
     try:
-        from hudi_vector.spark.catalyst.fitness import require_fit, require_workers, workers_are_local_strangers
+        from hudi_vector.spark.catalyst.fitness import (
+            prepare_workers,
+            require_fit,
+            require_workers,
+            workers_are_local_strangers,
+        )
         from hudi_vector.sql.functions import install
     except ImportError as absent:  # pragma: no cover - only with a broken pyspark installation
         raise SessionError(f"the SQL functions cannot be loaded: {absent}") from absent
     require_fit(spark)
     if workers_are_local_strangers(spark):
         require_workers(spark)
+    else:
+        prepare_workers(spark)
     install(spark)
     return spark
 

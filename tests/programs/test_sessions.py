@@ -113,6 +113,16 @@ found = spark.sql(f"SELECT * FROM hudi_vector_search('{table}', 'emb', ARRAY(0.5
 assert found.columns[-2:] == ["name", "_hudi_distance"], found.columns
 assert [row["id"] for row in found.collect()] == [2]
 assert [row["id"] for row in hv.search(spark, table, "emb", [0.5, 0.1], 2, columns=["id"]).collect()] == [2, 1]
+
+# Its workers begin with what tasks import, where the session names no daemon itself.
+def begins_with_it(_):
+    import sys
+    yield "hudi_vector.query.distributed" in sys.modules
+
+assert spark.sparkContext.parallelize([0], 1).mapPartitions(begins_with_it).collect() == [True]
+spark.stop()
+spark = hv.register(made(SparkSession.builder.config("spark.python.daemon.module", "pyspark.daemon")))
+assert spark.sparkContext.parallelize([0], 1).mapPartitions(begins_with_it).collect() == [False]
 print("well")
 """
 

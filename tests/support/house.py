@@ -184,6 +184,7 @@ metrics                     both     arguments errors events index options query
 integrations                both     arguments blobs.samples errors events index kernels.metrics options query
                                      query.opened read.predicate schema sessions storage table workers writing
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
+worker_daemon               both     blobs.storing query query.join spark.blobs writing.blobs writing.rewriting workers
 sessions                    both     arguments errors jars quiet spark.catalyst sql
 command                     both     blobs command.vectors errors index.kinds jars kernels.metrics metrics options
                                      progress query query.opened read schema spark.catalyst storage table table_services

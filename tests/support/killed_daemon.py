@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark import daemon
-
 import support.python_daemon  # noqa: F401
+from hudi_vector import worker_daemon
 from support.killed import arm_worker
 
 if __name__ == "__main__":
     arm_worker()
-    daemon.manager()
+    worker_daemon.run()

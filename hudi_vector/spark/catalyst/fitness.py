@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from hudi_vector.workers import unfit_workers
 __all__ = [
     "has_hudi",
     "not_a_session",
+    "prepare_workers",
     "require_fit",
     "require_running",
     "require_workers",
@@ -31,6 +33,10 @@ _HUDI = "org.apache.hudi.DefaultSource"
 # The applications that passed a check; the result cannot change while they run.
 _WITH_HUDI: WeakSet[SparkContext] = WeakSet()
 _WITH_WORKERS: WeakSet[SparkContext] = WeakSet()
+_PREPARED: WeakSet[SparkContext] = WeakSet()
+
+_PACKAGE = "hudi_vector"
+_DAEMON_KEY, _DAEMON = "spark.python.daemon.module", f"{_PACKAGE}.worker_daemon"
 
 
 _STOPPED = "this SparkSession has no running JVM: it was stopped; make a new one and register that"
@@ -111,6 +117,26 @@ def require_workers(spark: SparkSession) -> None:
             "install the same version for both"
         )
     _WITH_WORKERS.add(context)
+
+
+def prepare_workers(spark: SparkSession) -> None:
+    """Have the workers of a local session, of this Python, forked from a process that has imported what tasks need.
+
+    Nothing is done on a cluster, whose workers may lack this package, or where ``spark.python.daemon.module`` is set.
+    """
+    context = spark.sparkContext
+    if context in _PREPARED or not str(context.master).startswith("local"):
+        return
+    _PREPARED.add(context)
+    settings = getattr(context._jvm, "org.apache.spark.SparkEnv").get().conf()
+    if not settings.contains(_DAEMON_KEY) and _is_importable(context.pythonExec):
+        settings.set(_DAEMON_KEY, _DAEMON)
+
+
+def _is_importable(python: str) -> bool:
+    """Return True if another process of this Python, as workers are, finds this package."""
+    asked = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{_PACKAGE}') is None)"
+    return subprocess.run([python, "-c", asked], check=False, stderr=subprocess.DEVNULL).returncode == 0  # noqa: S603
 
 
 def _probe() -> Callable[[int], str]:
