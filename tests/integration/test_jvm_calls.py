@@ -61,6 +61,16 @@ def test_a_warm_statement_takes_few_calls(spark, table, arguments):
     assert len(calls.asked) + calls.called_back <= MOST, calls.asked
 
 
+@pytest.mark.parametrize(("reads", "most"), [(1, 280), (2, 530)])
+def test_a_warm_statement_that_reads_blobs_takes_a_bounded_number_of_calls(spark, reads, most):
+    columns = ", ".join(f"read_blob(blob_ref('/none/{place}')) AS bytes{place}" for place in range(reads))
+    for warm in range(WARM):
+        spark.sql(f"SELECT {columns}, {warm} AS number")
+    with calls_of(spark) as calls:
+        spark.sql(f"SELECT {columns}, {WARM} AS number")
+    assert len(calls.asked) + calls.called_back <= most, len(calls.asked) + calls.called_back
+
+
 @pytest.mark.parametrize("columns", [None, ["id"], ["id", "name", "price", "category", "_rank"]])
 def test_a_warm_search_of_python_takes_few_calls(spark, table, columns):
     asked = queries()

@@ -8,12 +8,17 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hudi_vector.spark.catalyst.gateway import JavaObject, option_value, simple_name
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, option_value, simple_name
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.resolve import catalog_location, is_path
 from hudi_vector.storage import scheme_of
+from hudi_vector.table.recent import Recent
 
 __all__ = ["argument_is_of_object_stores", "column_is_of_object_stores"]
+
+_BETWEEN = "\x1e"
+_STATEMENTS: Recent[str, list[list[str]]] = Recent(64)
+"""The names in the statements analysed last: a statement may call several functions."""
 
 
 def column_is_of_object_stores(plan: JavaObject, name: str) -> bool:
@@ -48,11 +53,19 @@ def _names_in_statement(spark: SparkSession) -> list[list[str]]:
     text = option_value(handles_of(spark).named("org.apache.spark.sql.catalyst.trees.CurrentOrigin").get().sqlText())
     if text is None:
         return []
+    known = _STATEMENTS.get(text)
+    if known is None:
+        known = _names_in(spark, text)
+        _STATEMENTS.put(text, known)
+    return known
+
+
+def _names_in(spark: SparkSession, text: str) -> list[list[str]]:
     try:
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except (Py4JError, PySparkException):  # the text is a single expression
         return []
-    return [_texts(node.multipartIdentifier()) for node in _nodes(plan) if simple_name(node) == "UnresolvedRelation"]
+    return [_texts(node.multipartIdentifier()) for node in _nodes(plan) if node_name(node) == "UnresolvedRelation"]
 
 
 def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
@@ -105,4 +118,5 @@ def _each(found: JavaObject) -> Iterator[JavaObject]:
 
 
 def _texts(parts: JavaObject) -> list[str]:
-    return [str(part) for part in _each(parts)]
+    """Return texts of a sequence of Scala, of which none is empty, by one call."""
+    return [part for part in str(parts.mkString(_BETWEEN)).split(_BETWEEN) if part]

@@ -24,12 +24,7 @@ def range_of_file(path: Column, offset: Column, length: Column) -> Column:
     The file is opened for each row. `length` is at least 0 and below 2³¹ - 1.
     """
     handles = active_handles()
-    settings = handles.named("java.util.HashMap")()
-    for key, value in _MAP_NOTHING.items():
-        settings.put(key, value)
-    provider = _new(handles, f"{_NETWORK}.util.MapConfigProvider", _literal(handles, settings, "java.util.HashMap"))
-    name = _literal(handles, "hudi-vector", "java.lang.String")
-    configuration = _new(handles, f"{_NETWORK}.util.TransportConf", name, provider)
+    configuration = handles.made("expression", "configuration of reads", lambda: _configuration(handles))
     text = _call(handles, path._jc.expr(), "toString", _type(handles, "java.lang.String"))
     file = _new(handles, "java.io.File", text)
     numbers = (offset.cast("bigint")._jc.expr(), length.cast("bigint")._jc.expr())
@@ -37,6 +32,16 @@ def range_of_file(path: Column, offset: Column, length: Column) -> Column:
     buffer = _call(handles, segment, "nioByteBuffer", _type(handles, "java.nio.ByteBuffer"))
     value = _call(handles, buffer, "array", handles.module("org.apache.spark.sql.types.BinaryType"))
     return Column(handles.named("org.apache.spark.sql.Column")(handles.named(f"{_EXPRESSIONS}.TryEval")(value)))
+
+
+def _configuration(handles: Handles) -> JavaObject:
+    """Return the expression of the configuration of all reads."""
+    settings = handles.named("java.util.HashMap")()
+    for key, value in _MAP_NOTHING.items():
+        settings.put(key, value)
+    provider = _new(handles, f"{_NETWORK}.util.MapConfigProvider", _literal(handles, settings, "java.util.HashMap"))
+    name = _literal(handles, "hudi-vector", "java.lang.String")
+    return _new(handles, f"{_NETWORK}.util.TransportConf", name, provider)
 
 
 def _new(handles: Handles, name: str, *arguments: JavaObject) -> JavaObject:

@@ -51,7 +51,8 @@ class Handles:
 
     def sequence(self, items: list[Any]) -> JavaObject:
         """Return a Scala sequence of the items."""
-        return self.named("org.apache.spark.api.python.PythonUtils").toSeq(items)
+        make = self.static("org.apache.spark.api.python.PythonUtils", "toSeq")
+        return make(items) if items else self.made("sequence", "", lambda: make(items))
 
     def scala_map(self, items: dict[str, Any] | JavaObject) -> JavaObject:
         """Return a Scala map of the items, or of those of a Java map."""
