@@ -110,7 +110,7 @@ def refusing_invalid(frame: DataFrame, columns: list[VectorColumn], key: tuple[s
 
     It fails as `refuse_invalid` does, but counts no rows: whatever the task does with a row has not begun.
     """
-    refused = F.lit(True)
+    is_valid = F.lit(True)
     named = F.concat_ws(", ", *[F.concat(F.lit(f"{name} = "), _shown(frame, name)) for name in key])
     for column in columns:
         if column.kind != "array":
@@ -126,8 +126,8 @@ def refusing_invalid(frame: DataFrame, columns: list[VectorColumn], key: tuple[s
             named,
             F.lit(f"; correct it, {_OR_SET}"),
         )
-        refused = refused & F.when(why.isNotNull(), F.raise_error(said).isNull()).otherwise(True)
-    return frame.where(refused)
+        is_valid = is_valid & F.when(why.isNotNull(), F.raise_error(said).isNull()).otherwise(True)
+    return frame.where(is_valid)
 
 
 def refuse_invalid(findings: Findings) -> None:
