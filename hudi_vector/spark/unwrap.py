@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from hudi_vector.read.predicate.form import Predicate
-from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, texts_of
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.predicates_catalyst import UntranslatableError, translate
 
@@ -26,7 +26,6 @@ _RULES = (
     "BooleanSimplification",
     "SimplifyCasts",
 )
-_BETWEEN = "\x1e"
 # A column as Spark shows it: with L behind the id of a BIGINT, and the delay of a watermark.
 _ATTRIBUTE = re.compile(r"(?P<name>.*)#(?P<id>\d+)L?(?:-T\d+ms)?", re.DOTALL)
 _RELATIONS = frozenset({"LogicalRelation", "DataSourceV2Relation", "DataSourceV2ScanRelation"})
@@ -114,7 +113,7 @@ def _expression_id(shown: dict[str, object]) -> int:
 def _texts(expressions: JavaObject) -> list[str]:
     """Return Spark's texts of expressions, by one call; empty texts if they cannot be split."""
     count = expressions.length()
-    texts = str(expressions.mkString(_BETWEEN)).split(_BETWEEN) if count else []
+    texts = texts_of(expressions)
     return texts if len(texts) == count else [""] * count
 
 

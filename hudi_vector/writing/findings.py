@@ -106,9 +106,9 @@ def inspect_rows(
 
 
 def refusing_invalid(frame: DataFrame, columns: list[VectorColumn], key: tuple[str, ...]) -> DataFrame:
-    """Return the rows of a DataFrame, of which the first that holds an invalid array ends the task that takes it.
+    """Return the DataFrame with a check: a task fails at its first row with an invalid array, before it uses that row.
 
-    It fails as `refuse_invalid` does, but counts no rows: whatever the task does with a row has not begun.
+    The error is that of `refuse_invalid`, without numbers of rows. Vectors in other forms than arrays are not checked.
     """
     is_valid = F.lit(True)
     named = F.concat_ws(", ", *[F.concat(F.lit(f"{name} = "), _shown(frame, name)) for name in key])

@@ -174,9 +174,9 @@ class ParquetSlice:
         `passing` is a mask of the rows that pass the predicate; live and filtered rows are added to `counts`.
         """
         allowed = passing if self._deleted is None else passing & ~self._gone()
-        live = len(passing) if self._deleted is None else len(passing) - int(np.count_nonzero(self._gone()))
+        live = len(passing) if self._deleted is None else len(passing) - np.count_nonzero(self._gone())
         counts.rows += live
-        counts.filtered += live - int(np.count_nonzero(allowed))
+        counts.filtered += live - np.count_nonzero(allowed)
         return allowed
 
     def held_rows(self, positions: Ints, names: Sequence[str]) -> pa.Table | None:
@@ -311,7 +311,7 @@ class ParquetSlice:
         mask: npt.NDArray[np.bool_] | None = None
         if self.chooses:
             mask = self._passing(group, start, rows, counts)
-            kept = int(np.count_nonzero(mask))
+            kept = np.count_nonzero(mask)
             if not kept:
                 return
             mask = None if kept == rows else mask
@@ -369,7 +369,7 @@ class ParquetSlice:
         there = np.ones(rows, np.bool_)
         if self._deleted is not None:
             there = ~self._gone()[start : start + rows]
-        live = int(np.count_nonzero(there))
+        live = np.count_nonzero(there)
         counts.rows += live
         if self._spec.predicate is None:
             return there
@@ -377,7 +377,7 @@ class ParquetSlice:
             counts.pruned += live
             return np.zeros(rows, np.bool_)
         there &= self._mask(group, rows)
-        counts.filtered += live - int(np.count_nonzero(there))
+        counts.filtered += live - np.count_nonzero(there)
         return there
 
     def _gone(self) -> npt.NDArray[np.bool_]:
@@ -477,11 +477,8 @@ class ParquetSlice:
         The positions are distinct and ascending. Raises DataFileError if the file has no such row.
         """
         wanted, start = rows_within(positions, sum(rows for rows, _ in groups), self._file.uri), 0
-        if len(groups) == 1 and len(wanted):
-            yield 0, 0, wanted, groups[0][1]
-            return
         for group, (rows, known) in enumerate(groups):
-            inside = wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
+            inside = wanted if len(groups) == 1 else wanted[slice(*np.searchsorted(wanted, (start, start + rows)))]
             if len(inside):
                 yield group, start, inside, known
             start += rows

@@ -78,10 +78,8 @@ def _mask(found: pa.BooleanArray) -> npt.NDArray[np.bool_]:
     if not len(found):
         return np.empty(0, np.bool_)
     bits = np.frombuffer(found.buffers()[1], np.uint8)
-    there: npt.NDArray[np.bool_] = np.unpackbits(bits, count=found.offset + len(found), bitorder="little").view(
-        np.bool_
-    )
-    return there[found.offset :]
+    there = np.unpackbits(bits, count=found.offset + len(found), bitorder="little")[found.offset :]
+    return there.view(np.bool_)
 
 
 def _value(node: Predicate, rows: _Rows) -> Any:
@@ -135,16 +133,21 @@ _ORDER: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _is_number(side: Any) -> bool:
+    """Return True for a constant that is neither NULL nor NaN: with it, fewer cases are left to compare."""
+    return isinstance(side, pa.Scalar) and side.is_valid and not math.isnan(side.as_py())
+
+
 def _float_equal(left: Any, right: Any) -> Any:
-    if any(isinstance(side, pa.Scalar) and side.is_valid and not math.isnan(side.as_py()) for side in (left, right)):
+    if _is_number(left) or _is_number(right):
         return pc.equal(left, right)
     return pc.or_(pc.equal(left, right), pc.and_(pc.is_nan(left), pc.is_nan(right)))
 
 
 def _float_less(left: Any, right: Any) -> Any:
-    if isinstance(right, pa.Scalar) and right.is_valid and not math.isnan(right.as_py()):
+    if _is_number(right):
         return pc.less(left, right)
-    if isinstance(left, pa.Scalar) and left.is_valid and not math.isnan(left.as_py()):
+    if _is_number(left):
         return pc.or_(pc.less(left, right), pc.is_nan(right))
     return pc.or_(pc.less(left, right), pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right)))
 

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, option_value, simple_name
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, option_value, simple_name, texts_of
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.resolve import catalog_location, is_path
 from hudi_vector.storage import scheme_of
@@ -16,7 +16,6 @@ from hudi_vector.table.recent import Recent
 
 __all__ = ["argument_is_of_object_stores", "column_is_of_object_stores"]
 
-_BETWEEN = "\x1e"
 _STATEMENTS: Recent[str, list[list[str]]] = Recent(64)
 """The names in the statements analysed last: a statement may call several functions."""
 
@@ -42,7 +41,7 @@ def argument_is_of_object_stores(spark: SparkSession, argument: JavaObject) -> b
     SQL statement names is enough. An expression of a DataFrame has no such text; what it was read from by a path is not
     known then, and the result is False.
     """
-    named = [_texts(attribute.qualifier()) for attribute in _each(argument.references())]
+    named = [texts_of(attribute.qualifier()) for attribute in _each(argument.references())]
     is_known = bool(named) and all(len(parts) > 1 for parts in named)
     names = named if is_known else _names_in_statement(spark) or [parts for parts in named if parts]
     return _are_remote(root for parts in names for root in _places(spark, parts))
@@ -65,7 +64,7 @@ def _names_in(spark: SparkSession, text: str) -> list[list[str]]:
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except (Py4JError, PySparkException):  # the text is a single expression
         return []
-    return [_texts(node.multipartIdentifier()) for node in _nodes(plan) if node_name(node) == "UnresolvedRelation"]
+    return [texts_of(node.multipartIdentifier()) for node in _nodes(plan) if node_name(node) == "UnresolvedRelation"]
 
 
 def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
@@ -115,8 +114,3 @@ def _each(found: JavaObject) -> Iterator[JavaObject]:
     elements = found.iterator()
     while elements.hasNext():
         yield elements.next()
-
-
-def _texts(parts: JavaObject) -> list[str]:
-    """Return texts of a sequence of Scala, of which none is empty, by one call."""
-    return [part for part in str(parts.mkString(_BETWEEN)).split(_BETWEEN) if part]

@@ -28,6 +28,7 @@ __all__ = [
     "option_value",
     "session_of",
     "simple_name",
+    "texts_of",
 ]
 
 JavaObject = Any
@@ -39,6 +40,7 @@ _ANALYSIS_CLASS = "_LEGACY_ERROR_TEMP_1332"
 """The error class of Spark 3.5 and 4.1 whose whole text is its argument ``errorMessage``."""
 
 
+_BETWEEN = "\x1e"
 _ERROR_CLASS = re.compile(r"^(?:[\w.]+(?:Exception|Error): )?\[[A-Z_.0-9]+\] ")
 _SENTENCE_END = re.compile(r"\n|;? line \d+|\(line \d+|\. (?=[A-Z])")
 
@@ -146,10 +148,16 @@ def option_value(option: JavaObject) -> Any:
     return option.get() if option.isDefined() else None
 
 
+def texts_of(elements: JavaObject) -> list[str]:
+    """Return the texts of a Scala collection's elements, by one call into the JVM; none for one empty text."""
+    text = str(elements.mkString(_BETWEEN))
+    return text.split(_BETWEEN) if text else []
+
+
 def first_sentence(problem: BaseException) -> str:
     """Return the first sentence of an error's text, without error class, position and stack trace.
 
-    Of an exception of a Python function it is the class and the text, which follow its frames.
+    For an exception of a Python function, return its class and text.
     """
     unfit = unfit_workers(problem)
     if unfit is not None:

@@ -13,7 +13,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from hudi_vector.spark.catalyst.gateway import JavaObject
+from hudi_vector.spark.catalyst.gateway import JavaObject, texts_of
 from hudi_vector.spark.catalyst.handles import active_handles
 
 __all__ = ["UNKNOWN", "Expressions", "Printed", "printed_arguments"]
@@ -22,7 +22,6 @@ UNKNOWN = object()
 """The value of an argument whose form is not read."""
 
 _NAMED = "namedargumentexpression("
-_BETWEEN = "\x1e"
 _TYPE = re.compile(r" AS [A-Z_]+(?:\(\d+(?:,\d+)?\))?\)")
 _PLAIN = r"-?\d+(?:\.\d+)?"
 _TOKEN = re.compile(
@@ -82,7 +81,7 @@ def printed_arguments(expressions: Expressions) -> list[tuple[str | None, Any]] 
     if found is None or not any(is_named for _, is_named in found):
         return None if found is None else [(None, value) for value, _ in found]
     # Spark's text leaves out the names. This one has them, and values without quotes.
-    shown = str(expressions.java.mkString(_BETWEEN)).split(_BETWEEN)
+    shown = texts_of(expressions.java)
     if len(shown) != len(found):
         return None
     return [
