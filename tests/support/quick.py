@@ -99,13 +99,32 @@ _OF_CLUSTERS = (
     "net.",
     "tfile.",
 )
+_OF_THE_APPLICATION = (
+    "spark.app.",
+    "spark.broadcast.",
+    "spark.buffer.",
+    "spark.default.",
+    "spark.driver.",
+    "spark.executor",
+    "spark.files",
+    "spark.jars",
+    "spark.log.",
+    "spark.master",
+    "spark.python.",
+    "spark.rdd.",
+    "spark.repl.",
+    "spark.serializer",
+    "spark.submit.",
+    "spark.ui.",
+)
 
 
 def make_hadoop_settings_few(spark: SparkSession) -> None:
     """Drop what Hadoop sets for clusters, four fifths of its settings, and the notes where each one came from.
 
     Hudi sends all settings with each task, each note as a compressed text: a tenth of the work of its commits was that.
-    It also makes settings from Hadoop's files again and again.
+    It also makes settings from Hadoop's files again and again. Each statement adds, with notes, what its session has of
+    the application, which only the context needs.
     """
     assert spark._jvm is not None
     settings = spark.sparkContext._jsc.hadoopConfiguration()
@@ -118,6 +137,10 @@ def make_hadoop_settings_few(spark: SparkSession) -> None:
         field.setAccessible(True)
     notes.get(settings).clear()
     files.get(None).retainAll(spark._jvm.java.util.List.of("core-default.xml", "core-site.xml"))
+    of_session = spark._jsparkSession.sessionState().conf()
+    for name, _ in spark.sparkContext.getConf().getAll():
+        if name.startswith(_OF_THE_APPLICATION):
+            of_session.unsetConf(name)
 
 
 def name_the_caller(spark: SparkSession) -> None:
