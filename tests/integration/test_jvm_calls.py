@@ -61,7 +61,7 @@ def test_a_warm_statement_takes_few_calls(spark, table, arguments):
     assert len(calls.asked) + calls.called_back <= MOST, calls.asked
 
 
-@pytest.mark.parametrize(("reads", "most"), [(1, 280), (2, 530)])
+@pytest.mark.parametrize(("reads", "most"), [(1, 105), (2, 180)])
 def test_a_warm_statement_that_reads_blobs_takes_a_bounded_number_of_calls(spark, reads, most):
     columns = ", ".join(f"read_blob(blob_ref('/none/{place}')) AS bytes{place}" for place in range(reads))
     for warm in range(WARM):

@@ -19,9 +19,11 @@ MORE = """
 assert hv.session("another") is spark and hv.register(spark) is spark
 assert spark.sparkContext.appName == "pets" and spark.conf.get("spark.sql.shuffle.partitions") == "3"
 assert spark.conf.get("spark.ui.enabled") == "false" and spark.sparkContext.master == "local[2]"
-assert spark.newSession().sql("SELECT blob_length(to_blob(x'41'))").collect()[0][0] == 1
+BYTES = f"SELECT blob_length(to_blob(x'41')), read_blob(blob_ref('{__file__}', 0L, 6L))"
+assert spark.newSession().sql(BYTES).collect() == [(1, bytearray(b"import"))]
 spark.stop()
-assert hv.session("second", config={"spark.ui.enabled": False}).range(3).count() == 3
+second = hv.session("second", config={"spark.ui.enabled": False})
+assert second.sql(BYTES).collect() == [(1, bytearray(b"import"))]
 """
 
 

@@ -9,6 +9,7 @@ BLOB by position and returns wrong fields.
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -82,16 +83,24 @@ def try_read_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObjec
 def blob_length(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     """Build ``blob_length(blob)``: the number of bytes; NULL for a reference without a length."""
     blob = _blob(_counted(arguments, 1, 1, "blob_length(blob)")[0], spark)
+    return _as_call(spark, "blob_length", arguments, _filled(spark, "blob_length", _length, [blob]))
+
+
+def _length(given: Column) -> Column:
+    blob = whole(given)
     inline = F.octet_length(blob["data"]).cast("bigint")
-    length = F.when(blob["type"] == INLINE, inline).otherwise(blob["reference"]["length"])
-    return _as_call(spark, "blob_length", arguments, length)
+    return F.when(blob["type"] == INLINE, inline).otherwise(blob["reference"]["length"])
 
 
 def blob_location(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     """Build ``blob_location(blob)``: the path of the file that holds an OUT_OF_LINE blob; NULL for INLINE blobs."""
     blob = _blob(_counted(arguments, 1, 1, "blob_location(blob)")[0], spark)
-    path = F.when(blob["type"] == OUT_OF_LINE, blob["reference"]["external_path"])
-    return _as_call(spark, "blob_location", arguments, path)
+    return _as_call(spark, "blob_location", arguments, _filled(spark, "blob_location", _location, [blob]))
+
+
+def _location(given: Column) -> Column:
+    blob = whole(given)
+    return F.when(blob["type"] == OUT_OF_LINE, blob["reference"]["external_path"])
 
 
 def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
@@ -101,8 +110,12 @@ def to_blob(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     if kind not in ("binary", "string", "void"):
         raise InvalidTypeError(f"its argument is {kind.upper()}, and it takes BINARY; cast it")
     data = _column(spark, given).cast("binary")
+    return _as_call(spark, "to_blob", arguments, _filled(spark, "to_blob", _inline, [data]), {HUDI_TYPE: BLOB})
+
+
+def _inline(data: Column) -> Column:
     struct = F.struct(F.lit(INLINE).alias("type"), data.alias("data"), _no_reference())
-    return _as_call(spark, "to_blob", arguments, F.when(data.isNotNull(), struct), {HUDI_TYPE: BLOB})
+    return F.when(data.isNotNull(), struct)
 
 
 def blob_ref(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
@@ -111,17 +124,18 @@ def blob_ref(spark: SparkSession, arguments: list[JavaObject]) -> JavaObject:
     given = _counted(arguments, 1, 4, usage)
     if len(given) == 2:
         raise InvalidArgumentError(f"an offset was given without a length; write {usage}")
-    path, *rest = (_column(spark, expression) for expression in given)
-    offset, length = (rest[0], rest[1]) if rest else (F.lit(None), F.lit(None))
+    kinds = ("string", "bigint", "bigint", "boolean")
+    columns = [_column(spark, expression).cast(kind) for expression, kind in zip(given, kinds, strict=False)]
+    return _as_call(spark, "blob_ref", arguments, _filled(spark, "blob_ref", _out_of_line, columns), {HUDI_TYPE: BLOB})
+
+
+def _out_of_line(path: Column, *rest: Column) -> Column:
+    offset, length = rest[:2] or [F.lit(None).cast("bigint")] * 2
     managed = rest[2] if len(rest) > 2 else F.lit(False)
-    reference = F.struct(
-        path.cast("string").alias("external_path"),
-        offset.cast("bigint").alias("offset"),
-        length.cast("bigint").alias("length"),
-        managed.cast("boolean").alias("managed"),
-    )
+    given = {"external_path": path, "offset": offset, "length": length, "managed": managed}
+    reference = F.struct(*(value.alias(name) for name, value in given.items()))
     fields = (F.lit(OUT_OF_LINE).alias("type"), F.lit(None).cast("binary").alias("data"), reference.alias("reference"))
-    return _as_call(spark, "blob_ref", arguments, F.when(path.isNotNull(), F.struct(*fields)), {HUDI_TYPE: BLOB})
+    return F.when(path.isNotNull(), F.struct(*fields))
 
 
 def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error: str) -> JavaObject:
@@ -135,7 +149,29 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
         from_remote=argument_is_of_object_stores(spark, given[0]),
     )
     part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
-    return _as_call(spark, name, arguments, bytes_of(_blob(given[0], spark), fetcher, name, part))
+    settled = (fetcher, spark.sparkContext._jsc._get_object_id(), spark.sparkContext._python_includes)
+
+    def make(blob: Column, *part: Column) -> Column:
+        return bytes_of(whole(blob), fetcher, name, part)
+
+    # The expression names the application's accumulator, and the files that its workers import from.
+    value = _filled(spark, f"{name} {pickle.dumps(settled).hex()}", make, [_blob(given[0], spark), *part])
+    return _as_call(spark, name, arguments, value)
+
+
+def _filled(spark: SparkSession, described: str, make: Callable[..., Column], given: Sequence[Column]) -> Column:
+    """Return ``make(*given)``, made once for each description of all else that it depends on.
+
+    To make it takes up to 200 calls into the JVM, and to put other arguments into what was made takes four.
+    """
+    handles = handles_of(spark)
+    names = [f"hudi_vector_argument_{place}" for place in range(len(given))]
+
+    def template() -> JavaObject:
+        return make(*(F.col(name) for name in names))._jc.expr()
+
+    kept = handles.made("function", f"{len(given)} {described}", lambda: handles.without_origin(template))
+    return _column(spark, handles.filled(kept, {name: one._jc.expr() for name, one in zip(names, given, strict=True)}))
 
 
 def verifies(spark: SparkSession) -> bool:
@@ -263,7 +299,7 @@ def _blob(expression: JavaObject, spark: SparkSession) -> Column:
             f"{expression.sql()} is {text}, which is no blob; a blob is a BLOB column, or STRUCT<type: STRING, "
             "data: BINARY, reference: STRUCT<external_path: STRING, offset: BIGINT, length: BIGINT, managed: BOOLEAN>>"
         )
-    return whole(_column(spark, expression))
+    return _column(spark, expression)
 
 
 def whole(blob: Column) -> Column:
@@ -295,6 +331,9 @@ def _as_call(
 
     Spark removes the name if the call is inside another expression.
     """
-    pretty = handles_of(spark).module("org.apache.spark.sql.catalyst.util.package")
+    handles, described = handles_of(spark), json.dumps(metadata or {})
+    pretty = handles.module("org.apache.spark.sql.catalyst.util.package")
     shown = [str(a.name() if node_name(a) == "Alias" else pretty.toPrettySQL(a)) for a in arguments]
-    return value.alias(f"{name}({', '.join(shown)})", metadata=metadata or {})._jc.expr()
+    read = handles.static("org.apache.spark.sql.types.Metadata", "fromJson")
+    kept = handles.made("metadata", described, lambda: read(described))
+    return getattr(value._jc, "as")(f"{name}({', '.join(shown)})", kept).expr()

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from hudi_vector.spark.catalyst.gateway import JavaObject, enable_callbacks
 
@@ -39,7 +39,7 @@ class Handles:
 
     def module(self, dotted: str) -> JavaObject:
         """Return the only instance of a Scala object, whose dotted name is given without ``$``."""
-        return getattr(self.named(f"{dotted}$"), "MODULE$")
+        return self.static(f"{dotted}$", "MODULE$")
 
     def static(self, dotted: str, method: str) -> JavaObject:
         """Return a static method of the class of a dotted name, which is looked up once."""
@@ -83,6 +83,32 @@ class Handles:
             return self.data_type_utils.toAttributes(self.data_type(session, described))
 
         return self.made("attributes", described, make)
+
+    def filled(self, template: JavaObject, arguments: dict[str, JavaObject]) -> JavaObject:
+        """Return an expression with other expressions in place of unresolved columns, by their names."""
+        # Catalyst takes a partial function as a rule, and a map of Scala is one.
+        rule = self.named("java.util.HashMap")()
+        for name, argument in arguments.items():
+            rule.put(self.column(name), argument)
+        return template.transformUp(self.scala_map(rule))
+
+    def column(self, name: str) -> JavaObject:
+        """Return the unresolved column of a name."""
+
+        def make() -> JavaObject:
+            return functions.col(name)._jc.expr()
+
+        return self.made("column", name, make)
+
+    def without_origin(self, make: Callable[[], JavaObject]) -> JavaObject:
+        """Return what `make` makes, which will name no place of the statement under analysis."""
+        origins = self.named("org.apache.spark.sql.catalyst.trees.CurrentOrigin")
+        own = origins.get()
+        origins.reset()
+        try:
+            return make()
+        finally:
+            origins.set(own)
 
     @cached_property
     def none(self) -> JavaObject:
