@@ -17,6 +17,7 @@ from hudi_vector.spark.blobs.functions import (
     try_read_blob,
 )
 from hudi_vector.spark.blobs.guard import guard
+from hudi_vector.spark.blobs.late import compiled_rule
 from hudi_vector.spark.catalyst.gateway import JavaObject, function_builder, option_value
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.printed import Expressions
@@ -62,7 +63,8 @@ def install(spark: SparkSession) -> None:
     old.
     """
     gateway, handles = spark.sparkContext._gateway, handles_of(spark)
-    compiled(handles)  # now, so that no statement waits for it
+    for compile_now in (compiled, compiled_rule):  # or a statement waits for it
+        compile_now(handles)
     tables = {name: partial(_of_table, build) for name, build in TABLE_FUNCTIONS.items()}
     scalars = {name: partial(_of_value, build) for name, build in FUNCTIONS.items()}
     for functions, registry in ((tables, _Tables(spark)), (scalars, _Scalars(spark))):

@@ -272,6 +272,12 @@ def mostly_gone(spark, workspace):
         "SELECT id, read_blob(img) FROM {t} WHERE id < 5 AND length(read_blob(img)) = 10",
         "SELECT id, read_blob(img) FROM hudi_vector_search('{t}', 'emb', ARRAY(0.0, 1.0), 5, 'l2')",
         "SELECT id, b FROM (SELECT id, read_blob(img) AS b FROM {t}) WHERE id < 5",
+        "SELECT id, read_blob(img) FROM {t} ORDER BY id LIMIT 5",
+        "SELECT id, read_blob(img) FROM {t} ORDER BY emb[0] * -1 DESC, id LIMIT 5",
+        "SELECT n - 1 AS id, b FROM (SELECT id + 1 AS n, read_blob(img) AS b FROM {t}) ORDER BY n LIMIT 5",
+        "SELECT id, read_blob(img) FROM (SELECT /*+ REPARTITION(3) */ * FROM {t}) ORDER BY id LIMIT 5",
+        "SELECT id, read_blob(img) FROM (SELECT /*+ REPARTITION(3) */ * FROM {t} ORDER BY id LIMIT 5)",
+        "SELECT id, read_blob(img, 0, length(read_blob(img))) FROM {t} ORDER BY id LIMIT 5",
     ],
 )
 def test_only_the_rows_that_are_left_are_read(spark, mostly_gone, query):
@@ -284,8 +290,41 @@ def test_blobs_that_are_not_used_are_not_read(spark, mostly_gone):
     assert spark.sql(f"SELECT count(*) FROM (SELECT id, read_blob(img) FROM {mostly_gone})").collect()[0][0] == 200
     late = hv.read_blobs(spark.table(mostly_gone).orderBy("id").limit(5), "img").select("id", "img")
     assert answer(late) == {number: bytes([number]) * 10 for number in range(5)}
+    before = hv.read_blobs(spark.table(mostly_gone), "img").orderBy("id").limit(5).select("id", "img")
+    assert answer(before) == answer(late)
     every = hv.read_blobs(spark.table(mostly_gone), "img", on_error="null").where("img IS NOT NULL")
     assert every.count() == 5
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, {b} AS b FROM {t} ORDER BY id DESC LIMIT 4",
+        "SELECT {b} AS b, {b} AS again, id % 3 AS n FROM {t} ORDER BY n, id LIMIT 5",
+        "SELECT id, length({b}) AS n FROM {t} ORDER BY n DESC NULLS LAST, id LIMIT 3",
+        "SELECT id, {b} AS b, rand(7) < 2 AS r FROM {t} ORDER BY r, id LIMIT 3",
+        "SELECT * FROM (SELECT id, {b} AS b FROM {t} ORDER BY id DESC LIMIT 6) ORDER BY id LIMIT 2",
+        "SELECT id, {b} AS b FROM {t} ORDER BY id LIMIT 3 OFFSET 2",
+        "SELECT id, {b} AS b FROM {t} WHERE id > 1 AND length({b}) > 3 ORDER BY id LIMIT 2",
+        "SELECT id, {b} AS b FROM {t} ORDER BY id + (SELECT max(id) FROM {t}) DESC LIMIT 2",
+        "SELECT n, count(b) AS c FROM (SELECT id % 2 AS n, {b} AS b FROM {t} ORDER BY id LIMIT 5) GROUP BY n ORDER BY n",
+        "SELECT id, {b} AS b FROM {t} ORDER BY id LIMIT 20000",
+    ],
+)
+def test_rows_and_their_order_are_those_of_sorting_first(spark, photos, clean_session, query):
+    """With the rule of the optimizer, and without it, which is switched off as Spark's own are."""
+    statement = query.format(b="try_read_blob(img)", t=photos)
+    found = spark.sql(statement).collect()
+    spark.conf.set("spark.sql.optimizer.excludedRules", "org.apache.hudi.vector.LateBlobs")
+    assert found == spark.sql(statement).collect()
+
+
+def test_many_rows_are_read_by_many_tasks(spark, mostly_gone):
+    plans = [
+        spark.sql(f"EXPLAIN SELECT id, read_blob(img) FROM {mostly_gone} ORDER BY id LIMIT {limit}").collect()[0][0]
+        for limit in (10_000, 10_001)
+    ]
+    assert [plan.index("ArrowEvalPython") < plan.index("TakeOrderedAndProject") for plan in plans] == [True, False]
 
 
 def test_columns_beside_and_inside(spark, file):

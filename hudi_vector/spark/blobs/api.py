@@ -17,6 +17,7 @@ from hudi_vector.errors import InvalidArgumentError, InvalidOptionError, Invalid
 from hudi_vector.options import parse_size
 from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.functions import bytes_of, is_blob, verifies, whole
+from hudi_vector.spark.blobs.late import read_late
 from hudi_vector.spark.blobs.origin import column_is_of_object_stores
 from hudi_vector.spark.blobs.references import bytes_at, is_reference
 from hudi_vector.spark.catalyst.nested_fields import column_names, field_at, field_path
@@ -90,6 +91,7 @@ def read_blobs(
         on_error=on_error,
         verify=verifies(df.sparkSession) if verify is None else verify,
     )
+    read_late(df.sparkSession)
     plan = df._jdf.queryExecution().analyzed()
     budget = _bytes("memory_budget", memory_budget, 1)
     kinds = {name: _require_blob(df.schema, name) for name in names}

@@ -28,6 +28,7 @@ from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE, BlobColumns
 from hudi_vector.errors import BlobReadError, InvalidArgumentError, InvalidTypeError, number_of
 from hudi_vector.options import VERIFY_BLOBS, require_known_in_session
 from hudi_vector.schema import BLOB, HUDI_TYPE, blob_struct
+from hudi_vector.spark.blobs.late import read_late
 from hudi_vector.spark.blobs.origin import argument_is_of_object_stores
 from hudi_vector.spark.catalyst.file_range import range_of_file
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name
@@ -148,6 +149,7 @@ def _read(spark: SparkSession, name: str, arguments: list[JavaObject], on_error:
         verify=verifies(spark),
         from_remote=argument_is_of_object_stores(spark, given[0]),
     )
+    read_late(spark)
     part = [_column(spark, expression).cast("bigint") for expression in given[1:]]
     settled = (fetcher, spark.sparkContext._jsc._get_object_id(), spark.sparkContext._python_includes)
 
