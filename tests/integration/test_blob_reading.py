@@ -278,6 +278,7 @@ def mostly_gone(spark, workspace):
         "SELECT id, read_blob(img) FROM (SELECT /*+ REPARTITION(3) */ * FROM {t}) ORDER BY id LIMIT 5",
         "SELECT id, read_blob(img) FROM (SELECT /*+ REPARTITION(3) */ * FROM {t} ORDER BY id LIMIT 5)",
         "SELECT id, read_blob(img, 0, length(read_blob(img))) FROM {t} ORDER BY id LIMIT 5",
+        "SELECT id, read_blob(img) FROM {t} ORDER BY id DESC LIMIT 5 OFFSET 195",
     ],
 )
 def test_only_the_rows_that_are_left_are_read(spark, mostly_gone, query):
@@ -305,6 +306,9 @@ def test_blobs_that_are_not_used_are_not_read(spark, mostly_gone):
         "SELECT id, {b} AS b, rand(7) < 2 AS r FROM {t} ORDER BY r, id LIMIT 3",
         "SELECT * FROM (SELECT id, {b} AS b FROM {t} ORDER BY id DESC LIMIT 6) ORDER BY id LIMIT 2",
         "SELECT id, {b} AS b FROM {t} ORDER BY id LIMIT 3 OFFSET 2",
+        "SELECT * FROM (SELECT id, {b} AS b FROM {t} ORDER BY id DESC LIMIT 5 OFFSET 1) LIMIT 2 OFFSET 2",
+        "SELECT id, {b} AS b FROM {t} ORDER BY id OFFSET 5",
+        "SELECT id, {b} AS b FROM {t} ORDER BY id LIMIT 2147483640 OFFSET 3",
         "SELECT id, {b} AS b FROM {t} WHERE id > 1 AND length({b}) > 3 ORDER BY id LIMIT 2",
         "SELECT id, {b} AS b FROM {t} ORDER BY id + (SELECT max(id) FROM {t}) DESC LIMIT 2",
         "SELECT n, count(b) AS c FROM (SELECT id % 2 AS n, {b} AS b FROM {t} ORDER BY id LIMIT 5) GROUP BY n ORDER BY n",

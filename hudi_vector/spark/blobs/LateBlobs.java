@@ -8,11 +8,13 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPython;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Offset;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -46,7 +48,7 @@ public final class LateBlobs extends Rule {
   }
 
   private static LogicalPlan rewritten(LogicalPlan plan) {
-    LogicalPlan made = plan instanceof GlobalLimit && isFew((GlobalLimit) plan) ? late((GlobalLimit) plan) : plan;
+    LogicalPlan made = plan instanceof GlobalLimit ? late((GlobalLimit) plan) : plan;
     ArrayList children = new ArrayList();
     for (Iterator each = made.children().iterator(); each.hasNext(); ) {
       children.add(rewritten((LogicalPlan) each.next()));
@@ -58,15 +60,21 @@ public final class LateBlobs extends Rule {
   private static LogicalPlan late(GlobalLimit limit) {
     ArrayList later = new ArrayList();
     boolean isFound = false;
+    Offset offset = null;
+    long most = number(limit.limitExpr());
     LogicalPlan node = limit.child();
-    while (isSameLimit(node, limit) || isOfRows(node)) {
-      if (!isSameLimit(node, limit)) {
+    for (; ; node = below(node)) {
+      if (isOfRows(node)) {
         later.add(node);
         isFound |= isRead(node);
+      } else if (node instanceof Offset && offset == null) {
+        offset = (Offset) node;
+        most += number(offset.offsetExpr());
+      } else if (!(node instanceof LocalLimit) || number(((LocalLimit) node).limitExpr()) != most) {
+        break;
       }
-      node = below(node);
     }
-    if (!(node instanceof Sort) || !((Sort) node).global()) {
+    if (most > MOST || !(node instanceof Sort) || !((Sort) node).global()) {
       return limit;
     }
     Sort sort = (Sort) node;
@@ -89,9 +97,10 @@ public final class LateBlobs extends Rule {
     if (!isFound) {
       return limit;
     }
-    LogicalPlan made = new GlobalLimit(limit.limitExpr(), new LocalLimit(limit.limitExpr(), sort));
+    LogicalPlan few = new LocalLimit(Literal$.MODULE$.apply(Integer.valueOf((int) most)), sort);
+    LogicalPlan made = new GlobalLimit(limit.limitExpr(), offset == null ? few : (LogicalPlan) over(offset, few));
     for (int place = later.size() - 1; place >= 0; place--) {
-      made = (LogicalPlan) over((LogicalPlan) later.get(place), new ArrayList(Arrays.asList(new Object[] {made})));
+      made = (LogicalPlan) over((LogicalPlan) later.get(place), made);
     }
     return made;
   }
@@ -122,13 +131,9 @@ public final class LateBlobs extends Rule {
     return (Expression) over(expression, children);
   }
 
-  private static boolean isFew(GlobalLimit limit) {
-    Expression rows = limit.limitExpr();
-    return rows instanceof Literal && ((Integer) ((Literal) rows).value()).intValue() <= MOST;
-  }
-
-  private static boolean isSameLimit(LogicalPlan node, GlobalLimit limit) {
-    return node instanceof LocalLimit && ((LocalLimit) node).limitExpr().equals(limit.limitExpr());
+  /** The number that a limit or an offset gives, which is an INT; a very large one where it is no literal. */
+  private static long number(Expression rows) {
+    return rows instanceof Literal ? ((Integer) ((Literal) rows).value()).longValue() : 1L << 40;
   }
 
   /** Whether a node makes one row of each row, the same one whichever others there are. */
@@ -151,6 +156,10 @@ public final class LateBlobs extends Rule {
 
   private static LogicalPlan below(LogicalPlan node) {
     return (LogicalPlan) node.children().head();
+  }
+
+  private static TreeNode over(TreeNode node, TreeNode child) {
+    return over(node, new ArrayList(Arrays.asList(new Object[] {child})));
   }
 
   private static TreeNode over(TreeNode node, ArrayList children) {
