@@ -63,8 +63,8 @@ def install(spark: SparkSession) -> None:
     old.
     """
     gateway, handles = spark.sparkContext._gateway, handles_of(spark)
-    for compile_now in (compiled, compiled_rule):  # or a statement waits for it
-        compile_now(handles)
+    compiled(handles)  # now, so that no statement waits for it
+    compiled_rule(handles)
     tables = {name: partial(_of_table, build) for name, build in TABLE_FUNCTIONS.items()}
     scalars = {name: partial(_of_value, build) for name, build in FUNCTIONS.items()}
     for functions, registry in ((tables, _Tables(spark)), (scalars, _Scalars(spark))):

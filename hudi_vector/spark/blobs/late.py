@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from pyspark.sql import SparkSession
 
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import Handles, handles_of
-from hudi_vector.spark.catalyst.relation import class_of
+from hudi_vector.spark.catalyst.relation import instance_of
 
 __all__ = ["compiled_rule", "read_late"]
-
-_JAVA, _RULE = "LateBlobs.java", "org.apache.hudi.vector.LateBlobs"
 
 
 def read_late(spark: SparkSession) -> None:
@@ -22,9 +18,4 @@ def read_late(spark: SparkSession) -> None:
 
 def compiled_rule(handles: Handles) -> JavaObject:
     """Return the rule in a JVM, which compiles it once."""
-
-    def make() -> JavaObject:
-        source = files("hudi_vector.spark.blobs").joinpath(_JAVA).read_text("utf-8")
-        return class_of(handles, source, _RULE).newInstance()
-
-    return handles.made("compiled", _JAVA, make)
+    return instance_of(handles, "hudi_vector.spark.blobs", "LateBlobs.java", "org.apache.hudi.vector.LateBlobs")

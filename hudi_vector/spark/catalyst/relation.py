@@ -26,7 +26,7 @@ from hudi_vector.spark.catalyst.handles import Handles, handles_of
 from hudi_vector.spark.catalyst.local_rows import internal_rows
 from hudi_vector.spark.catalyst.settings import handed_over, one_step
 
-__all__ = ["Produce", "class_of", "compiled", "lazy_relation"]
+__all__ = ["Produce", "class_of", "compiled", "instance_of", "lazy_relation"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -67,12 +67,16 @@ def lazy_relation(
 
 def compiled(handles: Handles) -> JavaObject:
     """Return the maker of lazy tables in a JVM, which compiles it once."""
+    return instance_of(handles, "hudi_vector.spark.catalyst", _JAVA, _MAKER)
+
+
+def instance_of(handles: Handles, package: str, file: str, name: str) -> JavaObject:
+    """Return an object of a class that a package has as a file of Java, which a JVM compiles and makes once."""
 
     def make() -> JavaObject:
-        source = files("hudi_vector.spark.catalyst").joinpath(_JAVA).read_text("utf-8")
-        return class_of(handles, source, _MAKER).newInstance()
+        return class_of(handles, files(package).joinpath(file).read_text("utf-8"), name).newInstance()
 
-    return handles.made("compiled", _JAVA, make)
+    return handles.made("compiled", name, make)
 
 
 def class_of(handles: Handles, source: str, name: str) -> JavaObject:
