@@ -7,9 +7,9 @@ The store is that of `slow_store.py`: each request waits 30 ms, however many oth
 is written by `hv.write` in 60 tasks, so that its blobs lie in 60 containers, with two base files and without Hudi's
 metadata table. Then each step runs in a new process with a Spark session, and its requests alone are counted: 200
 scattered blobs and 200 that lie together, by `read_blob`; ten keys by `hv.blobs.get`; a dry run of the cleaner and
-another one, when nothing has changed and all files are older than a minute; the inventory; and a compaction, after a
-second write has replaced half of the blobs and the cleaner has marked. With ``--parts compact`` alone one process does
-all of that.
+another one, when nothing has changed and all files are older than a minute; the inventory; and an upsert that replaces
+half of the blobs, with a compaction once the cleaner has marked. With ``--parts compact`` alone one process does all of
+that.
 
 Requests of Hudi and Spark themselves are counted apart: those that s3a sends, except for files that this package makes
 below ``.hoodie/blobs`` and ``.hoodie/blob_service``. Reads of the containers are counted apart too.
@@ -59,9 +59,9 @@ STEPS = {
     "get": [("get", "hv.blobs.get"), ("get", "hv.blobs.get, again")],
     "clean": [("clean", "dry run of the cleaner"), ("clean", "dry run, nothing changed")],
     "inventory": [("inventory", "inventory")],
-    "compact": [("compact", "compaction")],
+    "compact": [("upsert", "upsert"), ("mark", ""), ("compact", "compaction")],
 }
-"""The steps of each part: the function of a process, and its name for people."""
+"""The steps of each part: the function of a process, and its name for people, without which it is not counted."""
 
 
 def main() -> None:
@@ -102,13 +102,14 @@ def measured(store: SlowStore, output: Path, size: Size, given: Namespace) -> It
         if part == "clean":
             time.sleep(_SETTLED_SECONDS)
         with process_of(store, output, size) as process:
-            if part == "compact":
-                for step in ("write", "replace") if alone else ("replace",):
-                    process.ask({"step": step})
-            store.warm()
+            if part == "compact" and alone:
+                process.ask({"step": "write"})
             for name, said in STEPS[part]:
+                store.warm()
                 with store.watched() as seen:
                     answer = process.ask({"step": name})
+                if not said:
+                    continue
                 row = {"step": said, "seconds": answer["seconds"], **counted(seen), **answer["found"]}
                 print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
                 if given.show:

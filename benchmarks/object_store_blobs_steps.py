@@ -42,12 +42,14 @@ class Steps:
         rows = self.spark.read.parquet(str(source(self.output))).repartition(self.size.containers)
         return self._written(rows, "bulk_insert")
 
-    def replace(self) -> dict[str, Any]:
-        """Write every second blob again, and mark what nothing needs now."""
+    def upsert(self) -> dict[str, Any]:
+        """Write every second blob again."""
         rows = self.spark.read.parquet(str(source(self.output))).where("id % 2 = 0")
-        found = self._written(rows.coalesce(2), "upsert")
-        hv.table_services.clean_blobs(self.spark, TABLE, dry_run=True, grace="0s")
-        return found
+        return self._written(rows.coalesce(2), "upsert")
+
+    def mark(self) -> dict[str, Any]:
+        """Find what nothing needs now."""
+        return {"unneeded": len(hv.table_services.clean_blobs(self.spark, TABLE, dry_run=True, grace="0s").candidates)}
 
     def read_scattered(self) -> dict[str, Any]:
         """Read blobs that lie anywhere in the containers."""

@@ -60,7 +60,8 @@ def _reads_change(spark: SparkSession) -> bool:
         properties = java.named("org.apache.hudi.common.config.DFSPropertiesConfiguration").getGlobalProps()
     except (Py4JError, TypeError):  # a session without Hudi
         return True
-    return _CHANGES_READS.search(" ".join(session_settings(spark))) is not None or not bool(properties.isEmpty())
+    known = f"{' '.join(session_settings(spark))} {properties.toString()}"
+    return _CHANGES_READS.search(known) is not None
 
 
 def _is_plain(config: TableConfig) -> bool:
@@ -79,7 +80,10 @@ def _has_operations(table: NativeTable, action: Mapping[str, Any]) -> bool:
     written = actions.smallest_base_file(action)
     if written is not None:
         return _OPERATION in _stored_columns(table, join(table.source.uri, written[0]), written[1])
-    bases = [part.base_file for part in table.snapshot().file_slices if part.base_file is not None]
+    slices = table.snapshot().file_slices
+    if not slices:
+        return False
+    bases = [part.base_file for part in slices if part.base_file is not None]
     smallest = min(bases, key=lambda file: (file.size, file.uri), default=None)
     return smallest is None or _OPERATION in _stored_columns(table, smallest.uri, smallest.size)
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hudi_vector.errors import InvalidArgumentError, TableNotFoundError, UnsupportedTableError
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError, TableNotFoundError, UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE, VectorType
 from hudi_vector.spark.catalyst.settings import pairs_of
-from hudi_vector.storage import path_text
+from hudi_vector.spark.relation_schema import relation_schema
+from hudi_vector.spark.resolve import storage_options
+from hudi_vector.storage import normalise, path_text
 from hudi_vector.table.config import TableConfig, properties_of
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +75,9 @@ def vector_columns(schema: StructType) -> dict[str, VectorType]:
     return {name: VectorType.parse(text) for name, text in described.items() if text.upper().startswith("VECTOR")}
 
 
-def resolve_target(spark: SparkSession, files: Files, table: str, name: str | None) -> Target:
+def resolve_target(
+    spark: SparkSession, files: Files, table: str, name: str | None, columns: StructType | None = None
+) -> Target:
     """Return the target of a write; `existing` is None if the table has to be made.
 
     Args:
@@ -78,6 +85,7 @@ def resolve_target(spark: SparkSession, files: Files, table: str, name: str | No
         files: Hadoop's file systems, as the session opens them.
         table: A path or a catalog name.
         name: The Hudi table name that the user set; None if not set.
+        columns: The columns of the table, if they are known.
 
     Raises:
         TableNotFoundError: The database does not exist.
@@ -88,12 +96,14 @@ def resolve_target(spark: SparkSession, files: Files, table: str, name: str | No
     table = path_text(table)
     if is_path(table):
         path = files.qualified(table)
-        existing = _existing(spark, files, table, path)
+        existing = _existing(spark, files, table, path, columns)
         return Target(table, path, name or _name(existing) or _safe_name(path), existing=existing)
-    return _catalog_target(spark, files, table, name)
+    return _catalog_target(spark, files, table, name, columns)
 
 
-def _catalog_target(spark: SparkSession, files: Files, table: str, name: str | None) -> Target:
+def _catalog_target(
+    spark: SparkSession, files: Files, table: str, name: str | None, columns: StructType | None
+) -> Target:
     state = spark._jsparkSession.sessionState()
     catalog = state.catalog()
     identifier = state.sqlParser().parseTableIdentifier(table.removeprefix(_OUR_CATALOG))
@@ -115,7 +125,7 @@ def _catalog_target(spark: SparkSession, files: Files, table: str, name: str | N
     if provider.lower() != "hudi":
         raise UnsupportedTableError(f"'{table}' is no Hudi table (it is of type {provider}); name another table")
     path = files.qualified(metadata.location().toString())
-    existing = _existing(spark, files, table, path)
+    existing = _existing(spark, files, table, path, columns)
     return Target(
         given=table,
         path=path,
@@ -127,7 +137,9 @@ def _catalog_target(spark: SparkSession, files: Files, table: str, name: str | N
     )
 
 
-def _existing(spark: SparkSession, files: Files, table: str, path: str) -> ExistingTable | None:
+def _existing(
+    spark: SparkSession, files: Files, table: str, path: str, columns: StructType | None = None
+) -> ExistingTable | None:
     uri = path + "/.hoodie/hoodie.properties"
     content = files.read(uri)
     if content is None:
@@ -135,8 +147,16 @@ def _existing(spark: SparkSession, files: Files, table: str, path: str) -> Exist
             raise InvalidArgumentError(f"'{table}' is not empty and holds no Hudi table; write to an empty folder")
         return None
     config = TableConfig.of_file(content, uri)
-    schema = spark.read.format("hudi").load(path).schema
-    return ExistingTable(config, properties_of(content, uri), schema)
+    return ExistingTable(config, properties_of(content, uri), columns or _columns(spark, table, path))
+
+
+def _columns(spark: SparkSession, table: str, path: str) -> StructType:
+    """Return the columns of the relation that Hudi makes of a path; it is made only if nothing else shows them."""
+    with suppress(HudiVectorError, OSError):  # Hudi says what is wrong
+        source = Source(normalise(path), table, storage_options(spark, path))
+        if (known := relation_schema(spark, NativeTable(source))) is not None:
+            return known
+    return spark.read.format("hudi").load(path).schema
 
 
 def _name(existing: ExistingTable | None) -> str | None:

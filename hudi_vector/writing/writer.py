@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import pandas as pd
+    from pyspark.sql.types import StructType
 
     from hudi_vector.writing.blobs.staging import StagedRows
 
@@ -232,7 +233,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     undo = partial(new.take_back, df.sparkSession, files) if new is not None else None
     if plan.policy == "fail":
         df = refusing_invalid(df, plan.columns, plan.layout.record_key)  # before its blob is stored
-    uploaded = upload_and_write(df, target, files, write_rows, undo)
+    uploaded = upload_and_write(df, target, write_rows, undo)
     return replace(done[0], blobs=uploaded, erased=erased)
 
 
@@ -287,7 +288,9 @@ def _make_table(df: DataFrame, plan: WritePlan, files: Files) -> None:
     hand_to_hudi(spark, files, _rows(none, plan), replace(plan, request=request))
 
 
-def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
+def plan_write(
+    df: DataFrame, request: WriteRequest, files: Files, columns_of_table: StructType | None = None
+) -> WritePlan:
     """Check the arguments against the DataFrame and the existing table; return the plan without writing anything."""
     spark = df.sparkSession
     all_settings = session_settings(spark)
@@ -296,7 +299,7 @@ def plan_write(df: DataFrame, request: WriteRequest, files: Files) -> WritePlan:
     policy = INVALID_VECTORS.read({**session, **request.options})
     erased = ERASED_KEYS.read({**session, **request.options})
     _require_distinct_columns(df)
-    target = resolve_target(spark, files, request.table, request.options.get("hoodie.table.name"))
+    target = resolve_target(spark, files, request.table, request.options.get("hoodie.table.name"), columns_of_table)
     existing = target.existing
     for ignored in without_effect({**target.catalog_properties, **(existing.properties if existing else {})}):
         _LOG.warning("the table '%s': %s", request.table, ignored)
@@ -407,7 +410,7 @@ def hand_to_hudi(
         properties = table_properties(plan.layout, options)
         spark.sql(create_table(target.quoted_name, rows.schema, plan.layout.partition_by, properties))
         target = replace(target, is_registered=True)
-    config = _config(files, target)
+    config = target.existing.config if target.existing else _config(files, target)
     before = completed_commits(files, target.path, config) if config else frozenset()
     try:
         rows.write.format("hudi").options(**{**options, TOKEN_KEY: token}).mode("append").save(target.path)

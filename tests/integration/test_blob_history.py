@@ -7,11 +7,10 @@ import random
 import pytest
 from support import tables
 from support.blobs import content, got, rows, stored, write
+from support.clean_life import Killed, dying_at
 
 from hudi_vector.blobs.names import ContainerName
 from hudi_vector.blobs.uploads.manifest import COMMITTED, OPEN, STAGED, list_uploads
-from hudi_vector.writing.blobs import upload as blob_write
-from hudi_vector.writing.files import Files
 
 # Between the end of a step and the beginning of the next nothing happens, but for Hudi's commit before the last.
 KILLS = (
@@ -25,32 +24,8 @@ KILLS = (
 COLUMN = {"img": {"inline.threshold": "1KB", "container.maxElementSize": "4KB", "container.maxFileSize": "16KB"}}
 
 
-class Killed(BaseException):
-    """The driver ends here: nothing after it runs, not even what a failure would clean up."""
-
-
-@pytest.fixture
-def kill(monkeypatch):
-    """Kills the next write before or after one of its steps."""
-
-    def at(step, after):
-        original = getattr(blob_write, step)
-
-        def killed(*arguments, **options):
-            if after:
-                original(*arguments, **options)
-            raise Killed
-
-        monkeypatch.setattr(blob_write, step, killed)
-        monkeypatch.setattr(blob_write, "abort", lambda *_, **__: None)
-        monkeypatch.setattr(Files, "delete", lambda *_: None)
-
-    yield at
-    monkeypatch.undo()
-
-
 @pytest.mark.parametrize("table_type", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
-def test_kills_between_all_steps(spark, workspace, kill, monkeypatch, table_type):
+def test_kills_between_all_steps(spark, workspace, table_type):
     path = tables.fresh_path(workspace, "killed")
     choice = random.Random(3)
     model: dict[int, bytes | None] = {}
@@ -60,10 +35,8 @@ def test_kills_between_all_steps(spark, workspace, kill, monkeypatch, table_type
     for step, after in KILLS:
         version += 1
         sizes = [choice.choice([None, 10, 1500, 3000, 9000]) for _ in range(choice.randint(2, 5))]
-        kill(step, after)
-        with pytest.raises(Killed):
+        with dying_at(step, after), pytest.raises(Killed):
             write(rows(spark, sizes, ts=version), path, blobs=COLUMN)
-        monkeypatch.undo()
         if step == "finish":  # Hudi had committed
             model.update(
                 {i: None if size is None else content(1000 * version + i, size) for i, size in enumerate(sizes)}

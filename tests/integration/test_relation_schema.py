@@ -80,6 +80,28 @@ def test_a_session_that_reads_another_way_makes_the_relation(
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "makes_it"),
+    [("hoodie.datasource.query.type", "read_optimized", True), ("hoodie.parquet.compression.codec", "snappy", False)],
+)
+def test_settings_of_the_machine_make_the_relation_if_they_change_what_it_reads(
+    spark: SparkSession, plain: str, name: str, value: str, makes_it: bool
+) -> None:
+    defaults = spark._jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
+    defaults.addToGlobalProps(name, value)
+    try:
+        assert (known(spark, plain) is None) == makes_it
+    finally:
+        defaults.clearGlobalProps()
+
+
+@pytest.mark.parametrize("options", [{}, OPERATION], ids=["plain", "operations"])
+def test_a_table_of_no_rows(spark: SparkSession, workspace: Path, options: dict[str, str]) -> None:
+    no_insert = {"hoodie.datasource.write.operation": "bulk_insert"}
+    path = written(spark, workspace, "relation_of_no_rows", "part", (), **no_insert, **options)
+    assert known(spark, path) == loaded(spark, path)
+
+
+@pytest.mark.parametrize(
     ("name", "partition", "parts", "options", "expected"),
     [
         ("operations", "part", ("a",), OPERATION, None),

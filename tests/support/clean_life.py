@@ -22,13 +22,14 @@ from pyspark.sql import SparkSession
 
 import hudi_vector as hv
 from hudi_vector.blobs.leases import LEASES
+from hudi_vector.blobs.uploads.running import RunningUpload
+from hudi_vector.storage import Storage
 from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.clustering.api import ClusterResult
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.marking.mark import find_unneeded
 from hudi_vector.table_services.plans.clustering_files import begun_clusterings
 from hudi_vector.writing.blobs import upload as blob_write
-from hudi_vector.writing.files import Files
 from support import tables
 from support.blobs import content, got, rows, stored, write
 from support.quick import QUICK
@@ -314,7 +315,8 @@ def refers(row: dict[str, Any]) -> bool:
 @contextlib.contextmanager
 def dying_at(step: str, after: bool) -> Iterator[None]:
     """A write dies before or after one of its steps, and cleans nothing up."""
-    real = getattr(blob_write, step)
+    place = RunningUpload if step in ("stage", "finish") else blob_write
+    real = getattr(place, step)
 
     def killed(*arguments: Any, **more: Any) -> Any:
         if after:
@@ -322,7 +324,7 @@ def dying_at(step: str, after: bool) -> Iterator[None]:
         raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blob_write, step, killed)
+        patch.setattr(place, step, killed)
         patch.setattr(blob_write, "abort", lambda *_, **__: None)
-        patch.setattr(Files, "delete", lambda *_: None)
+        patch.setattr(Storage, "remove_folder", lambda *_, **__: False)
         yield

@@ -24,6 +24,7 @@ from hudi_vector.storage import StorageOptions, path_text, scheme_of
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table.timeline import Timeline
 
 __all__ = ["BlobTable", "table_source"]
 
@@ -71,10 +72,16 @@ class BlobTable:
 
     def now(self) -> BlobTable:
         """Return the table as it is now, without looking for it; load it again only if actions have completed since."""
-        state = NativeTable(self.source).first_timeline().identity
-        if state == self.state:
+        return self.seen_in(NativeTable(self.source).first_timeline())
+
+    def seen_in(self, timeline: Timeline) -> BlobTable:
+        """Return the table in a timeline that was just listed; load it again only if actions have completed since.
+
+        Hudi sends some twenty requests one after another to load a table, and again as many to list its files.
+        """
+        if timeline.identity == self.state:
             return self
-        return replace(self.again(), state=state)
+        return replace(self.again(), state=timeline.identity)
 
     def again(self) -> BlobTable:
         """Return the table as it is now, which Spark loads whether it has changed or not."""

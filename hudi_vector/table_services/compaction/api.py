@@ -151,6 +151,7 @@ def compact_blobs(
     with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options, meanwhile=work.begun) as lease:
         begun, seen = lease.seen()
         notes = work.end_begun_runs(lease, begun)
+        work = work.reopened() if notes else work.seen_in(seen)
         found = decided(work.look if notes else look)
         made = plan_of(found)
         reported(of_plan(made), report)

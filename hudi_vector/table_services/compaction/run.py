@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from hudi_vector.blobs.settings import BlobSettings
     from hudi_vector.spark.blobs.table import BlobTable
     from hudi_vector.table.native import NativeTable
-    from hudi_vector.table.timeline import Instant
+    from hudi_vector.table.timeline import Timeline
     from hudi_vector.writing.commits import Commit
     from hudi_vector.writing.rewriting.repack import Copied
 
@@ -87,7 +87,7 @@ class _Done:
     commits: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    completed: frozenset[Instant] | None = None  # the instants that were completed before the next group is read
+    seen: Timeline | None = None  # as it was listed before the next group is read
 
 
 @dataclass(frozen=True)
@@ -189,12 +189,12 @@ class Compaction:
         """Look at the table's blob area."""
         return look_at_area(self.table, self.uploads_of)
 
-    def begun(self) -> tuple[Sequence[CompactionRun], frozenset[Instant]]:
-        """Return the runs that have not ended, without their containers, and the instants that are completed."""
-        from hudi_vector.writing.rewriting.rewrite import committed_now
+    def begun(self) -> tuple[Sequence[CompactionRun], Timeline]:
+        """Return the runs that have not ended, without their containers, and the timeline."""
+        from hudi_vector.writing.rewriting.rewrite import listed_now
 
         runs, seen = self.storage.together(
-            lambda: unended_runs(self.table.source.uri, self.storage_options), lambda: committed_now(self.table)
+            lambda: unended_runs(self.table.source.uri, self.storage_options), lambda: listed_now(self.table)
         )
         return runs, seen
 
@@ -202,15 +202,15 @@ class Compaction:
         self,
         planned: CompactionPlan | CompactionRun,
         lease: ServiceLease,
-        seen: frozenset[Instant] | None = None,
+        seen: Timeline | None = None,
     ) -> CompactResult:
         """Repack the candidates of a plan, group by group, and end its run; the caller holds `lease`.
 
-        A plan that was not published is given as it is, another one with its run. `seen` are instants that were
-        completed by now, if they have been listed.
+        A plan that was not published is given as it is, another one with its run. `seen` is the
+        timeline as it is now, if it has been listed.
         """
         plan = plan_of(planned)
-        groups, done, options = plan.groups, _Done(completed=seen), self.storage_options
+        groups, done, options = plan.groups, _Done(seen=seen), self.storage_options
         begun = _Begun(planned) if isinstance(planned, CompactionRun) else _Begun(*new_run(planned, options))
         writes = (ContainerName.parse(plan.table, join(plan.table, each.path)) for each in plan.candidates)
         uploads = self.uploads_of({name.write_id for name in writes if name})
@@ -259,6 +259,10 @@ class Compaction:
             notes=tuple(done.notes),
         )
 
+    def seen_in(self: C, timeline: Timeline) -> C:
+        """Return the same table in a timeline that was just listed; it is loaded again only if that has changed."""
+        return replace(self, table=self.table.seen_in(timeline))
+
     def reopened(self: C) -> C:
         """Open the table again to see its present state."""
         self.spark.catalog.refreshByPath(self.path)
@@ -303,7 +307,7 @@ class Compaction:
         from hudi_vector.writing.rewriting.repack import copy_ranges, referring
 
         sizes = {join(plan.table, each.path): each.bytes for each in members}
-        references = referring(self._rewriting.opened(), sizes)
+        references = referring(self.table, sizes)
         names = (ContainerName.parse(plan.table, uri) for uri in sizes)
         sources = {
             name.write_id: self.uploads[name.write_id] for name in names if name and name.write_id in self.uploads
@@ -341,23 +345,23 @@ class Compaction:
         """Repack a group of containers; return the run, in which the group's commit is still noted."""
         from hudi_vector.writing.commits import new_token
         from hudi_vector.writing.rewriting.repack import targets_of
-        from hudi_vector.writing.rewriting.rewrite import committed_now
+        from hudi_vector.writing.rewriting.rewrite import listed_now
 
         options = self.storage_options
-        seen = committed_now(self.table) if done.completed is None else done.completed
+        seen = listed_now(self.table) if done.seen is None else done.seen
         upload = new_upload(self.path, settings, lease_ms=min(each.lease_ms for each in settings.values()))
-        pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(seen)))
-        upload, noted = self._noted(upload, begun, pending)
+        pending = PendingCommit(upload.write_id, new_token(), tuple(sorted(seen.commits)))
+        upload, noted, work = self._noted(upload, begun, pending)
         running = RunningUpload(upload, options)
         done.folders.append(upload.write_id)
         with ExitStack() as held:
             try:
                 with running.renewals():
                     tell("copying")
-                    copied = self._copied(plan, members, settings, upload.write_id, done.stored)
+                    copied = work._copied(plan, members, settings, upload.write_id, done.stored)
                     moves = held.enter_context(copied.moves.held())
                     targets = targets_of(moves, self.path, columns=len(self.table.columns))
-                    commit = self._rewritten(targets, pending, copied, running, lease, tell)
+                    commit = work._rewritten(targets, pending, copied, running, lease, tell)
             except Exception:
                 # This process still runs, so it ends the noted commit itself; after a kill the next run has to.
                 self._settle(pending)
@@ -377,22 +381,31 @@ class Compaction:
             self._add(done, copied, moved, plan)
         return noted
 
-    def _noted(self, upload: Upload, begun: _Begun, pending: PendingCommit) -> tuple[Upload, CompactionRun]:
-        """Make durable what a kill must find before anything is copied: an upload, the plan, and the commit to come."""
+    def _noted(self: C, upload: Upload, begun: _Begun, pending: PendingCommit) -> tuple[Upload, CompactionRun, C]:
+        """Make durable what a kill must find before anything is copied: an upload, the plan, and the commit to come.
+
+        The table that is returned with them is that of this moment.
+        """
+        from hudi_vector.writing.rewriting.rewrite import listed_now
+
         options, run = self.storage_options, replace(begun.run, state=RUNNING, pending=pending)
         opened: Upload
         noted: CompactionRun
         try:
-            opened, _, noted = self.storage.together(
-                partial(publish_new, upload, options), begun.publish_list, partial(publish_run, run, options)
+            opened, _, noted, timeline = self.storage.together(
+                partial(publish_new, upload, options),
+                begun.publish_list,
+                partial(publish_run, run, options),
+                partial(listed_now, self.table),
             )
+            work = self.seen_in(timeline)
         except Exception:
             # Any part may be durable, or become so: the end has a higher generation than the note.
             with suppress(HudiVectorError, OSError):
                 self._drop(upload.write_id)
                 self._end(replace(run, generation=run.generation + 1))
             raise
-        return opened, noted
+        return opened, noted, work
 
     def _rewritten(
         self,
@@ -451,7 +464,7 @@ class Compaction:
         finish_upload: Callable[[str], object],
     ) -> None:
         """Do what follows a commit: finish the upload, and restore rows of other writers that the commit overwrote."""
-        from hudi_vector.writing.rewriting.rewrite import committed_now, reapply_overwritten
+        from hudi_vector.writing.rewriting.rewrite import listed_now, reapply_overwritten
 
         tell(f"committed {commit.instant}")
 
@@ -459,10 +472,10 @@ class Compaction:
             if pending.kind == REPACKING:  # a commit of the other kind has finished its upload itself
                 finish_upload(commit.instant)
 
-        _, completed = self.storage.together(finish_it, lambda: committed_now(self.table))
-        done.completed = completed
+        _, done.seen = self.storage.together(finish_it, lambda: listed_now(self.table))
         done.commits.append(commit.instant)
-        seen, folder = frozenset(pending.seen), self._folder(pending.write_id)
+        seen, completed = frozenset(pending.seen), frozenset(done.seen.commits)
+        folder = self._folder(pending.write_id)
         done.restored += reapply_overwritten(self._rewriting, targets, seen, commit.instant, folder, completed)
         tell("looked after other writers")
 

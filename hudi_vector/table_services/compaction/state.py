@@ -64,7 +64,8 @@ def container_states(
     sizes = {info.uri: info.size for info in look.files}
     names = {uri: ContainerName.parse(area.table, uri) for uri in sizes}
     totals: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    counted = inventory_of(table.again(), look.files).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
+    whole = table.again() if order else table  # the columns that rows are put in order by are read by no count
+    counted = inventory_of(whole, look.files).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
     with in_one_sentence(f"counting the blobs of '{table.label}' failed", DataFileError):
         rows = counted.collect()
     for row in rows:

@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.registry import lenders
 from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan
-from hudi_vector.blobs.uploads.manifest import Upload, abort, finish, open_upload, renew_lease, stage
+from hudi_vector.blobs.uploads.manifest import Upload, abort, open_upload
+from hudi_vector.blobs.uploads.running import RunningUpload
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.spark.resolve import storage_options
-from hudi_vector.storage import StorageOptions
-from hudi_vector.storage.leases import Renewals
+from hudi_vector.storage import StorageOptions, normalise, open_storage
 from hudi_vector.writing.blobs.lending import borrow, require_stored, require_there
 from hudi_vector.writing.blobs.staging import PARTITION, StagedRows, partition_path, stage_rows, staging_folder
 from hudi_vector.writing.result import BlobUpload
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     from hudi_vector.blobs.containers.container import WrittenContainer
     from hudi_vector.table.config import TableConfig
-    from hudi_vector.writing.files import Files
 
 __all__ = ["BlobTarget", "give_up", "staged_rows", "upload_and_write"]
 
@@ -48,7 +46,6 @@ class BlobTarget:
 def upload_and_write(
     df: DataFrame,
     target: BlobTarget,
-    files: Files,
     write: Callable[[StagedRows], str | None],
     failed: Callable[[str], None] | None = None,
 ) -> BlobUpload:
@@ -57,7 +54,6 @@ def upload_and_write(
     Args:
         df: The rows, with blobs in any form; evaluated once.
         target: The table and its blob columns.
-        files: Hadoop's file systems with the session's settings.
         write: Checks the staged rows and writes them to Hudi; returns the instant, None if there was none.
         failed: Called with the write's id after a failure, once the staged rows are removed; None for no call.
 
@@ -69,15 +65,15 @@ def upload_and_write(
     settings = {column.path: column.settings for column in target.columns}
     lease_ms = min(each.lease_ms for each in settings.values())
     upload = open_upload(target.path, settings, lease_ms=lease_ms, options=options)
-    folder = staging_folder(target.path, upload.write_id)
-    renew = partial(renew_lease, upload.table, upload.write_id, options=options)
+    running, rows = RunningUpload(upload, options), _StagingFolder(target.path, upload.write_id, options)
     try:
-        with Renewals(f"the lease of upload {upload.write_id}", renew, upload.lease_ms):
+        with running.renewals():
             staged = staged_rows(df, target, upload, options)
             containers = staged.containers
-            manifest = stage(target.path, upload.write_id, containers, pins=staged.pins, options=options)
+            manifest = running.stage(containers, staged.pins)
             lent = borrow(manifest, staged.lenders, options)
-            renew()  # raises if the lease ran out, as the containers may then be gone
+            if manifest.pins:  # sweeps may have been waited for: raises if the lease ran out meanwhile
+                running.require_held()
             instant = write(staged)
         made = BlobUpload(
             write_id=upload.write_id,
@@ -86,16 +82,31 @@ def upload_and_write(
             bytes=sum(each.blob_bytes for each in containers),
             staged_bytes=staged.bytes,
         )
-        _end(target.path, upload, instant, containers, options)
+        _end(running, instant, containers, rows, options)
         if instant is not None:
             require_there(lent, options, f"instant {instant} of '{target.path}' was committed")
     except BaseException:
-        files.delete(folder)
+        rows.remove()
         if failed is not None:
             failed(upload.write_id)
         raise
-    files.delete(folder)
     return made
+
+
+class _StagingFolder:
+    """The folder in which the rows of a write wait for Hudi."""
+
+    def __init__(self, table: str, write_id: str, options: StorageOptions) -> None:
+        self._uri = normalise(staging_folder(table, write_id))
+        self.storage = open_storage(self._uri, options)
+
+    def remove(self) -> None:
+        """Remove the folder, if it is there."""
+        self.storage.remove_folder(self._uri)
+
+    def removal(self) -> Callable[[], object]:
+        """Look for what is in the folder, and return a function that removes it."""
+        return self.storage.removal(self._uri)
 
 
 def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions) -> StagedRows:
@@ -118,10 +129,18 @@ def give_up(path: str, upload: Upload, options: StorageOptions) -> None:
 
 
 def _end(
-    path: str, upload: Upload, instant: str | None, containers: Sequence[WrittenContainer], options: StorageOptions
+    running: RunningUpload,
+    instant: str | None,
+    containers: Sequence[WrittenContainer],
+    rows: _StagingFolder,
+    options: StorageOptions,
 ) -> None:
+    """Note how a write ended, look after its containers, and remove its staged rows."""
+    table = running.upload.table
     if instant is None:
-        abort(path, upload.write_id, options=options)
+        abort(table, running.upload.write_id, options=options)
+        rows.remove()
         return
-    finish(path, upload.write_id, instant, options=options)
-    require_stored(upload.table, containers, options, f"instant {instant} of '{path}' was committed")
+    _, remove = rows.storage.together(lambda: running.finish(instant), rows.removal)
+    outcome = f"instant {instant} of '{table}' was committed"
+    rows.storage.together(lambda: require_stored(table, containers, options, outcome), remove)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 from hudi_vector.errors import RefusedError
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table.timeline import Instant
+from hudi_vector.table.timeline import Instant, Timeline
 from hudi_vector.writing.blobs.staged_files import stage_list
 from hudi_vector.writing.client import metadata_setting
 from hudi_vector.writing.commits import Commit, new_token
@@ -39,6 +39,7 @@ __all__ = [
     "committed_now",
     "is_concurrent",
     "is_conflict",
+    "listed_now",
     "reapply_overwritten",
     "rewrite_rows",
     "same_rows",
@@ -91,7 +92,7 @@ class Rewriting:
     def now(self) -> BlobTable:
         """Return the table in its present state; Spark loads and lists it again only if that has changed.
 
-        To look is a listing more: where each round of requests counts, `opened` is asked.
+        To look is a request more, and to load and list the table some twenty-five.
         """
         self._newest[:] = [(self._newest or [self.known])[0].now()]
         return self._newest[0]
@@ -118,9 +119,14 @@ def is_concurrent(options: Mapping[str, str]) -> bool:
     return mode != "single_writer" and bool(options.get(_LOCK))
 
 
+def listed_now(table: BlobTable) -> Timeline:
+    """Return the timeline from a new listing."""
+    return NativeTable(table.source).first_timeline()
+
+
 def committed_now(table: BlobTable) -> frozenset[Instant]:
     """Return the completed instants that changed data files, from a new listing."""
-    return frozenset(NativeTable(table.source).first_timeline().commits)
+    return frozenset(listed_now(table).commits)
 
 
 def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit: Callable[[], None]) -> Commit | None:
@@ -138,7 +144,7 @@ def rewrite_rows(work: Rewriting, targets: DataFrame, token: str, before_commit:
     """
     for _ in range(_ATTEMPTS):
         with in_one_sentence(_failed(work)):
-            table = work.opened()
+            table = work.now()
             left = still_there(table, targets)
             if left is None:
                 return None
@@ -199,7 +205,7 @@ def commit_rows(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) 
     request = write_request(
         work.table, record_key=table.config.record_key_fields, operation="upsert", options=work.settings()
     )
-    return hand_to_hudi(work.spark, files, plain, plan_write(plain, request, files), token)
+    return hand_to_hudi(work.spark, files, plain, plan_write(plain, request, files, table.frame.schema), token)
 
 
 def reapply_overwritten(
