@@ -103,18 +103,26 @@ def measured(store: SlowStore, output: Path, size: Size, given: Namespace) -> It
             time.sleep(_SETTLED_SECONDS)
         with process_of(store, output, size) as process:
             if part == "compact" and alone:
-                process.ask({"step": "write"})
+                prepare(store, process, "write", given.delay)
             for name, said in STEPS[part]:
+                if not said:
+                    prepare(store, process, name, given.delay)
+                    continue
                 store.warm()
                 with store.watched() as seen:
                     answer = process.ask({"step": name})
-                if not said:
-                    continue
                 row = {"step": said, "seconds": answer["seconds"], **counted(seen), **answer["found"]}
                 print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
                 if given.show:
                     show(seen)
                 yield row
+
+
+def prepare(store: SlowStore, process: Process, step: str, delay: float) -> None:
+    """Take a step that is not counted, without waiting."""
+    store.set_delay(0)
+    process.ask({"step": step})
+    store.set_delay(delay)
 
 
 @contextlib.contextmanager

@@ -64,8 +64,9 @@ def container_states(
     sizes = {info.uri: info.size for info in look.files}
     names = {uri: ContainerName.parse(area.table, uri) for uri in sizes}
     totals: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    whole = table.again() if order else table  # the columns that rows are put in order by are read by no count
-    counted = inventory_of(whole, look.files).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
+    # With an order, `table` has columns that take a join to know, and a count needs none of them.
+    plain = table.again() if order else table
+    counted = inventory_of(plain, look.files).where(f"kind = '{MANAGED}' AND container IS NOT NULL")
     with in_one_sentence(f"counting the blobs of '{table.label}' failed", DataFileError):
         rows = counted.collect()
     for row in rows:
