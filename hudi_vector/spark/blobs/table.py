@@ -77,7 +77,7 @@ class BlobTable:
     def seen_in(self, timeline: Timeline) -> BlobTable:
         """Return the table in a timeline that was just listed; load it again only if actions have completed since.
 
-        Hudi sends some twenty requests one after another to load a table, and again as many to list its files.
+        Hudi sends 17 requests one after another to load a table, and some more to list its files.
         """
         if timeline.identity == self.state:
             return self

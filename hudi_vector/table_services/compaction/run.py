@@ -206,8 +206,8 @@ class Compaction:
     ) -> CompactResult:
         """Repack the candidates of a plan, group by group, and end its run; the caller holds `lease`.
 
-        A plan that was not published is given as it is, another one with its run. `seen` is the
-        timeline as it is now, if it has been listed.
+        A plan that was not published is given as it is, another one with its run. `seen` is the timeline as it is now,
+        if it has been listed.
         """
         plan = plan_of(planned)
         groups, done, options = plan.groups, _Done(seen=seen), self.storage_options

@@ -92,7 +92,7 @@ class Rewriting:
     def now(self) -> BlobTable:
         """Return the table in its present state; Spark loads and lists it again only if that has changed.
 
-        To look is a request more, and to load and list the table some twenty-five.
+        To look is one round of requests, and to load and list the table some twenty.
         """
         self._newest[:] = [(self._newest or [self.known])[0].now()]
         return self._newest[0]
