@@ -162,7 +162,7 @@ table_services.clustering   blobs    arguments blobs errors events read schema s
                                      table table_services table_services.compaction table_services.plans
                                      table_services.retention writing writing.blobs writing.rewriting
 writing                     both     arguments blobs.storing blobs.uploads errors options progress schema shown
-                                     spark.catalyst storage table writing.blobs writing.erased writing.vectors
+                                     spark spark.catalyst storage table writing.blobs writing.erased writing.vectors
 table_services              both     arguments blobs blobs.uploads errors options shown spark storage table
                                      table_services.references
 writing.erased              both     errors options schema spark spark.catalyst storage
