@@ -53,14 +53,14 @@ class ColumnCommits:
         """
         from pyspark import StorageLevel
 
-        from hudi_vector.writing.rewriting.rewrite import committed_now
+        from hudi_vector.writing.rewriting.rewrite import listed_now
 
-        seen = committed_now(self.work.known)
-        values = values_of(self.work.now()).persist(StorageLevel.DISK_ONLY)
+        timeline = listed_now(self.work.known)
+        values = values_of(self.work.now(timeline)).persist(StorageLevel.DISK_ONLY)
         try:
             asked = values.count()
             if asked:
-                self._commit(values, asked, seen)
+                self._commit(values, asked, frozenset(timeline.commits))
         finally:
             values.unpersist()
 

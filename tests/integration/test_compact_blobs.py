@@ -39,6 +39,7 @@ from hudi_vector.errors import (
     UnknownColumnError,
     WriteError,
 )
+from hudi_vector.spark.blobs import table as blob_table
 from hudi_vector.storage.side_files import is_side_file
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -232,6 +233,21 @@ def test_equal_blobs_are_stored_once_and_others_win(spark, shared):
     assert (done.containers_before, done.containers_after, done.restored_rows) == (4, 1, 2)
     assert done.doubts == ()
     assert len(containers(shared)) == 2, "the new one and that of the other writer"
+
+
+@pytest.mark.parametrize("step", ["nothing", "counting references", "copying", "looking at the rows once more"])
+def test_the_table_is_loaded_again_only_after_others_wrote(spark, shared, monkeypatch, step):
+    """Once before the commit and once behind it: Hudi loads a table by many requests, one after another.
+
+    If others wrote, once more when their commit is seen, and once to look whether ours hides a row of theirs.
+    """
+    loaded, load = [], blob_table._newest
+    monkeypatch.setattr(blob_table, "_newest", lambda *given: loaded.append(given) or load(*given))
+    others = acting(step, lambda: change(spark, shared, {0: 1}))
+    done = services.compact_blobs(spark, str(shared), options=QUICK, progress=others)
+    assert len(loaded) == (2 if step == "nothing" else 4)
+    assert stored(spark, shared) == ({**EQUAL, 0: content(500, 700)} if step != "nothing" else EQUAL)
+    assert (len(done.commits), wrong(shared)) == (1, [])
 
 
 def test_equal_blobs_are_stored_once_in_all_groups(spark, shared):

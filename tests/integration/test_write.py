@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrameReader
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructField, StructType
 from support.frames import planned
@@ -650,3 +651,20 @@ def test_what_is_no_dataframe_is_named_with_its_package(spark, tmp_path):
             assert sentence in str(refused.value)
             assert "\n" not in str(refused.value)
     assert not (tmp_path / "none").exists()
+
+
+def test_a_table_is_not_loaded_for_its_columns(spark, tmp_path, monkeypatch):
+    """They follow from its timeline, and Hudi loads a table by many requests, one after another."""
+    path = str(tmp_path / "known")
+    more = {"record_key": "id", "vectors": {"emb": 3}, "blobs": {"img": {"inline.threshold": "4"}}}
+    frames = [
+        numbered(spark, ids, ts).selectExpr("*", "CAST(repeat(p, 9) AS BINARY) AS img")
+        for ts, ids in ((1, (1, 2)), (2, (2, 3)))
+    ]
+    write(frames[0], path, **more)
+    loaded, load = [], DataFrameReader.load
+    monkeypatch.setattr(DataFrameReader, "load", lambda *given, **how: loaded.append(given) or load(*given, **how))
+    done = write(frames[1], path, **more)
+    assert (loaded, done.updated, done.inserted) == ([], 1, 1)
+    assert [row[0] for row in content(spark, path, "id")] == [1, 2, 3]
+    assert loaded, "it is counted"

@@ -22,7 +22,7 @@ from hudi_vector.writing.commits import TOKEN_KEY
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.rewriting.references import blob_at, moved_blob, with_blob
 from hudi_vector.writing.rewriting.repack import key_columns
-from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, reapply_overwritten, same_rows, still_there
+from hudi_vector.writing.rewriting.rewrite import Rewriting, listed_now, reapply_overwritten, same_rows, still_there
 from hudi_vector.writing.writer import write
 
 __all__ = ["BY_SIZE", "BY_SIZE_SCHEMA", "BySize", "count_by_size", "store_by_size"]
@@ -86,8 +86,8 @@ def store_by_size(
             stops the commit.
         committed: Called with the instant, before rows that other writers wrote meanwhile are restored.
     """
-    seen = committed_now(work.known)
-    table = work.now()
+    timeline = listed_now(work.known)
+    table, seen = work.now(timeline), frozenset(timeline.commits)
     out, into = _flags(table, settings)
     number = {"out": _count(out), "into": _count(into)}
     marked = table.frame.select(*key_columns(table), *(count.alias(name) for name, count in number.items()))

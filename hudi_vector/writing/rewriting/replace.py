@@ -26,7 +26,7 @@ from hudi_vector.writing.client import hudi_client
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.hudi_options import CODEC, DEFAULT_CODEC
 from hudi_vector.writing.rewriting.coarse_order import numbered, ordered
-from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, is_conflict
+from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, is_conflict, listed_now
 
 __all__ = ["replace_in_order"]
 
@@ -66,8 +66,8 @@ def replace_in_order(
     """
     for _ in range(_ATTEMPTS):
         with in_one_sentence(f"putting the rows of '{work.table}' in order failed"):
-            seen = committed_now(work.known)
-            table = work.now()
+            timeline = listed_now(work.known)
+            table, seen = work.now(timeline), frozenset(timeline.commits)
             slices = NativeTable(table.source).snapshot().file_slices
             if not slices:
                 return None

@@ -71,7 +71,7 @@ _ROUNDS = 5
 _KEY, _PARTITION, _VERSION, _CHANGES = (f"__hudi_vector_{name}" for name in ("key", "partition", "version", "changes"))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rewriting:
     """A table whose references are rewritten, by name and as it was opened, and Hudi's settings for the commits.
 
@@ -83,19 +83,21 @@ class Rewriting:
     known: BlobTable
     options: Mapping[str, str]
     alone: bool = False
-    _newest: list[BlobTable] = field(default_factory=list, init=False, repr=False, compare=False)
+    _newest: BlobTable | None = field(default=None, init=False, repr=False, compare=False)
 
     def opened(self) -> BlobTable:
         """Return the table in its present state, which Spark loads again."""
         return self.known.again()
 
-    def now(self) -> BlobTable:
+    def now(self, timeline: Timeline | None = None) -> BlobTable:
         """Return the table in its present state; Spark loads and lists it again only if that has changed.
 
-        To look is one round of requests, and to load and list the table some twenty.
+        `timeline` is given if it was just listed. To list it is one round of requests, and to load and list the table
+        some twenty.
         """
-        self._newest[:] = [(self._newest or [self.known])[0].now()]
-        return self._newest[0]
+        newest = self._newest or self.known
+        self._newest = newest.now() if timeline is None else newest.seen_in(timeline)
+        return self._newest
 
     def settings(self) -> dict[str, str]:
         """Return the settings of a commit; the caller's options override all others.
