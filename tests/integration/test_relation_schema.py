@@ -96,8 +96,8 @@ def test_settings_of_the_machine_make_the_relation_if_they_change_what_it_reads(
 
 @pytest.mark.parametrize("options", [{}, OPERATION], ids=["plain", "operations"])
 def test_a_table_of_no_rows(spark: SparkSession, workspace: Path, options: dict[str, str]) -> None:
-    no_insert = {"hoodie.datasource.write.operation": "bulk_insert"}
-    path = written(spark, workspace, "relation_of_no_rows", "part", (), **no_insert, **options)
+    bulk = {"hoodie.datasource.write.operation": "bulk_insert"}
+    path = written(spark, workspace, "relation_of_no_rows", "part", (), **bulk, **options)
     assert known(spark, path) == loaded(spark, path)
 
 

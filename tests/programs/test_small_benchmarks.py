@@ -52,6 +52,7 @@ def test_an_upsert_and_a_compaction_on_an_object_store_wait_for_few_rounds_of_ou
     for delay in ("0.1", "0.5"):
         output = tmp_path / delay
         rows = run(output, "object_store_blobs.py", "--parts", "compact", "--delay", delay)["rows"]
+        assert [row["step"] for row in rows] == list(MOST)
         upsert, done = rows
         assert (upsert["containers"], upsert["blobs"]) == (1, 30)
         assert (done["containers"], done["new_containers"], done["blobs"]) == (5, 1, 60)

@@ -65,7 +65,7 @@ def upload_and_write(
     settings = {column.path: column.settings for column in target.columns}
     lease_ms = min(each.lease_ms for each in settings.values())
     upload = open_upload(target.path, settings, lease_ms=lease_ms, options=options)
-    running, rows = RunningUpload(upload, options), _StagingFolder(target.path, upload.write_id, options)
+    running, folder = RunningUpload(upload, options), normalise(staging_folder(target.path, upload.write_id))
     try:
         with running.renewals():
             staged = staged_rows(df, target, upload, options)
@@ -82,31 +82,15 @@ def upload_and_write(
             bytes=sum(each.blob_bytes for each in containers),
             staged_bytes=staged.bytes,
         )
-        _end(running, instant, containers, rows, options)
+        _end(running, instant, containers, folder, options)
         if instant is not None:
             require_there(lent, options, f"instant {instant} of '{target.path}' was committed")
     except BaseException:
-        rows.remove()
+        open_storage(folder, options).remove_folder(folder)
         if failed is not None:
             failed(upload.write_id)
         raise
     return made
-
-
-class _StagingFolder:
-    """The folder in which the rows of a write wait for Hudi."""
-
-    def __init__(self, table: str, write_id: str, options: StorageOptions) -> None:
-        self._uri = normalise(staging_folder(table, write_id))
-        self.storage = open_storage(self._uri, options)
-
-    def remove(self) -> None:
-        """Remove the folder, if it is there."""
-        self.storage.remove_folder(self._uri)
-
-    def removal(self) -> Callable[[], object]:
-        """Look for what is in the folder, and return a function that removes it."""
-        return self.storage.removal(self._uri)
 
 
 def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions) -> StagedRows:
@@ -132,15 +116,15 @@ def _end(
     running: RunningUpload,
     instant: str | None,
     containers: Sequence[WrittenContainer],
-    rows: _StagingFolder,
+    folder: str,
     options: StorageOptions,
 ) -> None:
-    """Note how a write ended, look after its containers, and remove its staged rows."""
-    table = running.upload.table
+    """Note how a write ended, look whether its containers are there, and remove the folder of its staged rows."""
+    table, storage = running.upload.table, open_storage(folder, options)
     if instant is None:
         abort(table, running.upload.write_id, options=options)
-        rows.remove()
+        storage.remove_folder(folder)
         return
-    _, remove = rows.storage.together(lambda: running.finish(instant), rows.removal)
+    _, remove = storage.together(lambda: running.finish(instant), lambda: storage.removal(folder))
     outcome = f"instant {instant} of '{table}' was committed"
-    rows.storage.together(lambda: require_stored(table, containers, options, outcome), remove)
+    storage.together(lambda: require_stored(table, containers, options, outcome), remove)
