@@ -177,14 +177,19 @@ class SlowStore:
         return {f"fs.s3a.{name}": value for name, value in values.items()}
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[Watched]:
-        """Keep what is asked for within the block; blocks may lie in each other."""
-        seen = Watched()
+    def watched(self, table: str = "") -> Iterator[Watched]:
+        """Keep what is asked for within the block; blocks may lie in each other.
+
+        With the URI of a table, only what is asked of its folder, or of one above it: a call for another table that has
+        failed may still have requests under way, which it no longer waits for.
+        """
+        seen, folder = Watched(), table.partition("://")[2].partition("/")[2]
         since = self._proxy.ask("now")
         try:
             yield seen
         finally:
-            seen.requests = tuple(map(_request_of, self._proxy.ask("log", since)))
+            asked = map(_request_of, self._proxy.ask("log", since))
+            seen.requests = tuple(each for each in asked if _is_along(folder, each.key or each.prefix))
 
     @contextlib.contextmanager
     def inject(self, faults: Faults) -> Iterator[None]:
@@ -386,6 +391,11 @@ def running(
             started.wait()
         if started.stdin:
             started.stdin.close()
+
+
+def _is_along(folder: str, key: str) -> bool:
+    """Whether a key lies in a folder, or is that of a folder above it; all keys do where the folder is ""."""
+    return key.startswith(f"{folder}/" if folder else "") or folder.startswith(key.rstrip("/"))
 
 
 def _request_of(row: dict[str, Any]) -> Request:

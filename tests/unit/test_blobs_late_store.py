@@ -270,7 +270,7 @@ def test_a_task_of_a_write_sends_each_file_by_one_request(store: Any) -> None:
     plan = BlobWritePlan(table, new_write_id(0), (BlobColumn("img", settings),), options=options)
     blobs = [CONTENT[0][:SIZE]] * 20 + [CONTENT[1][: 5 * SIZE + 1], b"inline", None]
     folder = f"{table}/{STAGING}/{plan.write_id}"
-    with store.watched() as seen, BlobWriter(plan, TaskAttempt(3, 4)) as writer:
+    with store.watched(table) as seen, BlobWriter(plan, TaskAttempt(3, 4)) as writer:
         rows = RowsFile(folder, TaskAttempt(3, 4), options, "3.5.0")
         for _ in range(2):
             rows.write(writer.convert(pa.record_batch({"img": blobs[:21]})))
@@ -294,7 +294,7 @@ def test_no_table_is_one_sentence(store: Any) -> None:
 
 def test_what_a_process_has_published_itself_it_does_not_read(store: Any) -> None:
     table, options = "s3://lake/leased", StorageOptions.of(store.settings)
-    with store.watched() as seen:
+    with store.watched(table) as seen:
         upload = RunningUpload(open_upload(table, {"img": BlobSettings()}, lease_ms=60_000, options=options), options)
         upload.stage([])
         upload.require_held()
@@ -317,7 +317,7 @@ def test_a_lease_is_given_back_in_one_wave(store: Any) -> None:
         lease.renew()
         lease.at_release(lambda: storage.remove_all([f"{table}/staged"]))
         store.set_delay(DELAY)
-        watched = store.watched()
+        watched = store.watched(table)
         seen = watched.__enter__()
     watched.__exit__(None, None, None)
     store.set_delay(0)
@@ -330,7 +330,7 @@ def test_a_lease_is_taken_in_three_waves_with_what_is_read_under_it(store: Any) 
     storage = open_storage(table, options)
     storage.publish(f"{table}/there", b"x", unique=True)
     store.set_delay(DELAY)
-    with store.watched() as seen:
+    with store.watched(table) as seen:
         lease = ServiceLease(table, "compact", options=options, meanwhile=lambda: storage.read(f"{table}/there"))
         lease.__enter__()
         assert lease.seen() == b"x"
@@ -344,9 +344,9 @@ def test_the_end_of_an_upload_is_one_wave(store: Any) -> None:
     table, options = "s3://lake/uploaded", StorageOptions.of(store.settings)
     upload = RunningUpload(open_upload(table, {"img": BlobSettings()}, lease_ms=60_000, options=options), options)
     store.set_delay(DELAY)
-    with store.watched() as staged:
+    with store.watched(table) as staged:
         upload.stage([])
-    with store.watched() as finished:
+    with store.watched(table) as finished:
         upload.finish("1")
     store.set_delay(0)
     for seen in (staged, finished):
@@ -368,7 +368,7 @@ def test_a_folder_is_removed_in_two_waves(store: Any) -> None:
     for number in range(20):
         storage.publish(f"s3://lake/folder/{number % 3}/{number}", b"x", unique=True)
     store.set_delay(DELAY)
-    with store.watched() as seen:
+    with store.watched("s3://lake/folder") as seen:
         assert storage.remove_folder("s3://lake/folder")
     store.set_delay(0)
     assert (seen.lists, seen.count("DELETE"), len(seen.requests)) == (1, 20, 21), slow.summary(seen)
@@ -397,9 +397,9 @@ def test_a_mark(store: Any, tmp_path: Path, files: int, partitions: int, monkeyp
     table = marked_table(store, tmp_path, f"marked{files}", files, partitions)
     settings = Settings(store.settings)
     store.set_delay(DELAY if files < 100 else 4 * DELAY)  # sending a thousand requests takes a while
-    with store.watched() as first:
+    with store.watched(table) as first:
         found = clean_blobs(settings, table, dry_run=True, grace="0s")
-    with store.watched() as again:
+    with store.watched(table) as again:
         same = clean_blobs(settings, table, dry_run=True, grace="0s")
     store.set_delay(0)
     assert (found.opened_files, same.opened_files) == (files, 0)
@@ -434,9 +434,9 @@ def test_an_inventory_and_a_check_of_sixty_files(store: Any, tmp_path: Path) -> 
     table = marked_table(store, tmp_path, "counted", 60, 30)
     settings = Settings(store.settings)
     store.set_delay(2 * DELAY)
-    with store.watched() as counted:
+    with store.watched(table) as counted:
         files = inventory_here(settings, table)
-    with store.watched() as checked:
+    with store.watched(table) as checked:
         wrong = verify_here(settings, table, None, deep=False)
     store.set_delay(0)
     used = files.filter(pc.field("blobs") > 0)

@@ -189,6 +189,17 @@ def test_blocks_that_watch_lie_in_each_other(store: Any, connection: http.client
     assert [each.operation for each in outer.requests] == ["GET", "HEAD", "GET"]
 
 
+def test_a_block_watches_one_table_alone(client: Any, store: Any) -> None:
+    """What is asked of folders above it counts as its own."""
+    with store.watched("s3://lake/watched/one") as seen:
+        for key in ("watched/one/a", "watched/one2/a", "watched/two"):
+            client.put_object(Bucket="lake", Key=key, Body=b"x")
+        for prefix in ("watched/one/", "watched/two/", "watched/", ""):
+            client.list_objects_v2(Bucket="lake", Prefix=prefix)
+    assert [each.key for each in seen.requests if each.operation == "PUT"] == ["watched/one/a"]
+    assert [each.prefix for each in seen.requests if each.operation == "LIST"] == ["watched/one/", "watched/", ""]
+
+
 @given(st.integers(0, 6000), st.integers(0, 6000))
 def test_ranges_are_slices(store: Any, connection: http.client.HTTPConnection, first: int, last: int) -> None:
     status, body, headers = ask(connection, "GET", "/lake/data", Range=f"bytes={first}-{last}")
