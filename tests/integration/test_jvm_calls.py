@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from py4j.java_gateway import JavaObject
+from pyspark.errors import AnalysisException
 from support import tables
 from support.jvm_calls import calls_of
 
 import hudi_vector as hv
-from hudi_vector.errors import InvalidOptionError
+from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
 from hudi_vector.spark.catalyst.arguments import constant, named_and_placed
+from hudi_vector.spark.catalyst.gateway import function_builder
 from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.catalyst.printed import UNKNOWN, Expressions, Printed, printed_arguments
 from hudi_vector.spark.catalyst.settings import one_step, session_settings, time_zone
@@ -94,6 +97,22 @@ def test_the_settings_of_other_storage_take_few_calls(spark, clean_session):
     with calls_of(spark) as calls:
         assert dict(storage_options(spark, "s3a://bucket/t").values) == wanted
     assert len(calls.asked) <= 10, calls.asked
+
+
+def test_long_texts_of_the_jvm_are_not_held_back(spark):
+    """Nagle's algorithm would hold the end of each answer above 8 KB back by 40 ms, three times for 768 elements."""
+    gateway, seen = spark.sparkContext._gateway, []
+
+    def plan(session, expressions):
+        server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+        seen.append(server.getCallbackClient().getPerThreadConnection().getSocket().getTcpNoDelay())
+        raise InvalidArgumentError("looked")
+
+    handles_of(spark)
+    for _ in range(2):
+        with pytest.raises(AnalysisException, match="probe: looked"):
+            function_builder(gateway, "probe", plan).apply(None)
+    assert seen == [True, True]
 
 
 def test_settings_between_two_statements_and_of_two_sessions_are_seen(spark, table):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j import java_gateway
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
@@ -20,6 +23,7 @@ from hudi_vector.workers import unfit_workers
 __all__ = [
     "JavaObject",
     "analysis_error",
+    "answer_promptly",
     "enable_callbacks",
     "execution_error",
     "first_sentence",
@@ -68,6 +72,31 @@ def enable_callbacks(gateway: JavaObject) -> None:
         logger.addFilter(_ProxyNoise())
 
 
+class _OfThread(threading.local):
+    """Hold what is known of the connection that a thread of Python has with the JVM."""
+
+    is_prompt = False
+
+
+_CONNECTION = _OfThread()
+
+
+def answer_promptly(gateway: JavaObject) -> None:
+    """Let the JVM send long texts to this thread, which it has called, without a pause; done once for each thread.
+
+    The JVM hands 8 KB at a time to its socket, which by Nagle's algorithm holds a last short packet back until the one
+    before is acknowledged, and that may take 40 ms. The text of a vector of 768 elements is 15 KB.
+    """
+    if _CONNECTION.is_prompt:
+        return
+    _CONNECTION.is_prompt = True
+    with suppress(Py4JError):  # nothing but time is lost where a JVM is connected in another way
+        server = java_gateway.JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+        connection = server.getCallbackClient().getPerThreadConnection()
+        if connection is not None:
+            connection.getSocket().setTcpNoDelay(True)
+
+
 class _Builder:
     """The builder of a SQL function, which Spark calls with the Catalyst expressions of the arguments."""
 
@@ -78,6 +107,7 @@ class _Builder:
         self._plan = plan
 
     def call(self, expressions: JavaObject) -> JavaObject:
+        answer_promptly(self._gateway)
         try:
             return self._plan(session_of(self._active_session()), expressions)
         except HudiVectorError as problem:

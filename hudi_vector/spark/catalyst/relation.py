@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.errors import HudiVectorError
-from hudi_vector.spark.catalyst.gateway import JavaObject, execution_error, first_sentence
+from hudi_vector.spark.catalyst.gateway import JavaObject, answer_promptly, execution_error, first_sentence
 from hudi_vector.spark.catalyst.handles import Handles, handles_of
 from hudi_vector.spark.catalyst.local_rows import internal_rows
 from hudi_vector.spark.catalyst.settings import handed_over, one_step
@@ -121,6 +121,7 @@ class _Rows:
         """
         gateway = self.spark.sparkContext._gateway
         assert gateway is not None
+        answer_promptly(gateway)
         columns, *known = given.split(_BETWEEN, 3)
         names = [field["name"] for field in json.loads(columns)["fields"]]
         schema = StructType([self.fields[name] for name in names])
