@@ -11,6 +11,7 @@ from hudi_vector.index.kinds.candidates import View
 from hudi_vector.index.kinds.joined import joined_view, made_segment
 from hudi_vector.index.kinds.kinds import KINDS
 from hudi_vector.index.kinds.model import train_model
+from hudi_vector.index.kinds.view import IndexView
 from hudi_vector.index.manifest import Setting
 from hudi_vector.kernels.topk import make_block
 
@@ -32,9 +33,7 @@ def nearest(allowed: np.ndarray, queries: np.ndarray = QUERIES) -> np.ndarray:
 @pytest.fixture(scope="module", params=KINDS)
 def view(request: pytest.FixtureRequest) -> View:
     """All vectors in one segment."""
-    # One bit an element ranks rows that are far from a query too roughly where vectors are as short as these.
-    bits = 4 if request.param == "ivf_rabitq" else None
-    model = train_model(VECTORS[:20_000], kind=request.param, metric="l2", element="float", rows=ROWS, num_bits=bits)
+    model = train_model(VECTORS[:20_000], kind=request.param, metric="l2", element="float", rows=ROWS)
     block, _ = make_block(VECTORS, np.arange(ROWS))
     return joined_view(model, [made_segment(model, fingerprint(), iter([block]), ROWS)])
 
@@ -57,6 +56,8 @@ FILTERS = {
     "a thousandth": CHANCE.random(ROWS) < 0.001,
     "two clusters": np.isin(LABEL, [3, 41]),
     "eight clusters": np.isin(LABEL, range(50, 58)),
+    "half of the clusters": LABEL < 30,
+    "a tenth, by an element": VECTORS[:, 0] > np.quantile(VECTORS[:, 0], 0.9),
 }
 
 
@@ -71,6 +72,20 @@ def test_filters(view: View, setting: Setting, name: str) -> None:
     wanted = nearest(allowed)
     hit = [np.isin(wanted[number], found.position[found.query == number]).mean() for number in range(len(QUERIES))]
     assert np.mean(hit) >= 0.99
+
+
+def test_more_lists_are_probed_only_where_rows_lie_together(view: View, setting: Setting) -> None:
+    if not isinstance(view, IndexView):
+        return
+
+    def probed(allowed: np.ndarray) -> int:
+        asked = {"nprobes": 2, "candidates": setting.candidates, "certain": False}
+        return view.candidates(QUERIES, K, **asked, allowed=[allowed]).probed_lists
+
+    without_a_cluster = LABEL != 7
+    for allowed, times in ((FILTERS["half"], 1), (without_a_cluster, 1), (FILTERS["half of the clusters"], 4)):
+        usual = -(-2 * ROWS // np.count_nonzero(allowed))
+        assert probed(allowed) == usual * times * len(QUERIES)
 
 
 def test_fewer_rows_than_k(view: View) -> None:

@@ -37,6 +37,15 @@ from hudi_vector.read.parquet.page_table import PageTable
 
 __all__ = ["IndexView", "ListSource"]
 
+_BY_CHANCE = 2.0
+"""Up to this spread over the lists, rows that a filter leaves count as chosen by chance, whose spread is about 1."""
+
+_FEW_MISSING = 0.1
+"""Up to this share of the rows, those that are left out may lie together: few queries are near to them."""
+
+_FURTHER = 4
+"""The factor by which an uncertain search looks further if a filter leaves rows that lie together."""
+
 
 class ListSource(Protocol):
     """The source of a view's lists, which are read when they are needed."""
@@ -193,8 +202,9 @@ class IndexView:
             k: The number of rows that are wanted.
             nprobes: The number of lists that an uncertain search probes, the nearest that hold an allowed row; by
                 default a 32nd of the lists. With a filter more lists are probed, for about as many rows as without
-                one, and more if they hold fewer than k rows.
-            candidates: The candidates of each query in an uncertain search; by default twice k, at least k + 10.
+                one, for four times as many if its rows lie together, and more if they hold fewer than k rows.
+            candidates: The candidates of each query in an uncertain search; by default twice k, at least k + 10. By
+                codes of bits there are four times as many under a filter whose rows lie together.
             certain: Whether every row of the true k nearest must be among the candidates, including ties at the k-th
                 distance.
             allowed: For each segment, the rows of its base file that may be found: bool of shape (rows,), or None
@@ -224,6 +234,10 @@ class IndexView:
                 count = usual_count(k, candidates)
                 # With a filter the nearest rows are further away; more lists then cost no more codes.
                 lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
+                if not self._are_by_chance(entries):
+                    # The nearest list need not hold the nearest row of those, and few bits rank far rows roughly.
+                    lists *= _FURTHER
+                    count *= _FURTHER if self.model.codes == "bits" else 1
                 found = probe.approximate(k, lists, count)
         return candidates_of(found, self.row, self.bases, len(asked), self.always, bitmap)
 
@@ -277,6 +291,20 @@ class IndexView:
         self.need_rows()
         chosen = self._entries_of(np.flatnonzero(bitmap))
         return Entries(chosen, np.searchsorted(chosen, self.offsets), in_lists=len(chosen) > FEW * len(self))
+
+    def _are_by_chance(self, entries: Entries) -> bool:
+        """Return True if each list has about as many of the entries as chance would give it, or nearly all are left.
+
+        The spread is the mean of (found - expected)² / variance over the lists, with a binomial variance.
+        """
+        share = len(entries) / len(self)
+        if share >= 1 - _FEW_MISSING:
+            return True
+        sizes, found = np.diff(self.offsets), np.diff(entries.offsets)
+        filled = sizes > 0
+        expected = share * sizes[filled]
+        spread = (found[filled] - expected) ** 2 / ((1 - share) * expected)
+        return float(spread.mean()) <= _BY_CHANCE
 
     def _entries_of(self, rows: Ints) -> Ints:
         """Return the entries of rows, ascending; a row without an entry is left out."""
