@@ -9,9 +9,8 @@ from support.indexed import fingerprint
 from hudi_vector.index.calibration.calibrate import calibrate, setting_for
 from hudi_vector.index.kinds.candidates import View
 from hudi_vector.index.kinds.joined import joined_view, made_segment
-from hudi_vector.index.kinds.kinds import KINDS
+from hudi_vector.index.kinds.kinds import GRAPHS, KINDS
 from hudi_vector.index.kinds.model import train_model
-from hudi_vector.index.kinds.view import IndexView
 from hudi_vector.index.manifest import Setting
 from hudi_vector.kernels.topk import make_block
 
@@ -74,10 +73,8 @@ def test_filters(view: View, setting: Setting, name: str) -> None:
     assert np.mean(hit) >= 0.99
 
 
+@pytest.mark.parametrize("view", [kind for kind in KINDS if kind != GRAPHS], indirect=True)
 def test_more_lists_are_probed_only_where_rows_lie_together(view: View, setting: Setting) -> None:
-    if not isinstance(view, IndexView):
-        return
-
     def probed(allowed: np.ndarray) -> int:
         asked = {"nprobes": 2, "candidates": setting.candidates, "certain": False}
         return view.candidates(QUERIES, K, **asked, allowed=[allowed]).probed_lists

@@ -235,7 +235,7 @@ class IndexView:
                 # With a filter the nearest rows are further away; more lists then cost no more codes.
                 lists = -(-(nprobes or max(1, self.model.lists // 32)) * len(self) // len(entries))
                 if not self._are_by_chance(entries):
-                    # The nearest list need not hold the nearest row of those, and few bits rank far rows roughly.
+                    # The nearest list need not hold the nearest of such rows, and few bits rank far rows roughly.
                     lists *= _FURTHER
                     count *= _FURTHER if self.model.codes == "bits" else 1
                 found = probe.approximate(k, lists, count)
