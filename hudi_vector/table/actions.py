@@ -30,6 +30,7 @@ __all__ = [
     "replaced_file_ids",
     "smallest_base_file",
     "write_statistics",
+    "written_paths",
     "written_schema",
 ]
 
@@ -106,6 +107,16 @@ def write_statistics(action: Mapping[str, Any]) -> list[Any]:
         [{'path': 'a/f'}]
     """
     return [one for several in (action.get("partitionToWriteStats") or {}).values() for one in several or ()]
+
+
+def written_paths(action: Mapping[str, Any]) -> list[str]:
+    """Return the paths below the table of the files that a commit wrote.
+
+    Example:
+        >>> written_paths({"partitionToWriteStats": {"a": [{"path": "a/f"}, {"path": None}]}})
+        ['a/f']
+    """
+    return [path for one in write_statistics(action) if isinstance(path := one.get("path"), str)]
 
 
 def smallest_base_file(action: Mapping[str, Any]) -> tuple[str, int] | None:

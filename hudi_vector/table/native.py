@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from hudi_vector.table.config import TableConfig
 from hudi_vector.table.instants import AsOf, Seen, as_timeline_time
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.recent import Recent
-from hudi_vector.table.slices import latest_slices
+from hudi_vector.table.slices import latest_slices, lost_file
 from hudi_vector.table.timeline import Instant, Timeline
 
 __all__ = ["NativeTable"]
@@ -258,7 +258,8 @@ class NativeTable:
         there = {info.uri for info in files}
         lost = {uri: path for path in removed if (uri := join(self.source.uri, path)) not in there}
         files += [FileInfo(uri, 0, 0) for uri in lost]
-        slices = self._latest(files, whole, visible, cut, seen.instant)
+        replaced = _replaced(self._read_ahead(visible))
+        slices = self._latest(files, whole, visible, replaced, cut, seen.instant)
         needed = (file.uri for entry in slices for file in entry.files)
         return sorted((lost[uri], removed[lost[uri]]) for uri in needed if uri in lost)
 
@@ -269,41 +270,58 @@ class NativeTable:
         cached = _SLICES.get(key)
         if cached is not None:
             return cached
-        files, _ = self.storage.together(self._data_files, lambda: self._read_ahead(visible))
-        slices = self._latest(files, whole, visible, cut, until)
+        files, ahead = self.storage.together(self._data_files, lambda: self._read_ahead(visible))
+        replaced = _replaced(ahead)
+        slices = self._latest(files, whole, visible, replaced, cut, until)
         if self.timeline().identity != whole.identity:
             return None
+        if visible is whole:
+            self._require_written(ahead, slices, replaced)
         _SLICES.put(key, slices)
         return slices
 
     def _latest(
-        self, files: list[FileInfo], whole: Timeline, visible: Timeline, cut: str | None, until: str | None
+        self,
+        files: list[FileInfo],
+        whole: Timeline,
+        visible: Timeline,
+        replaced: frozenset[tuple[str, str]],
+        cut: str | None,
+        until: str | None,
     ) -> tuple[FileSlice, ...]:
-        replaced: set[tuple[str, str]] = set()
-        for instant in visible.commits:
-            if instant.action == "replacecommit":
-                replaced |= actions.replaced_file_ids(self._action(instant))
         return latest_slices(
             self.source.uri,
             files,
             visible,
             whole,
-            frozenset(replaced),
+            replaced,
             _ArchivedCompletions(self),
             logs_bear_own_instant=self.config.layout.logs_bear_own_instant,
             cut=cut,
             until=until,
         )
 
+    def _require_written(
+        self, ahead: Sequence[Mapping[str, Any]], slices: tuple[FileSlice, ...], replaced: frozenset[tuple[str, str]]
+    ) -> None:
+        """Raise DataFileError if a file that an action read ahead wrote is lost: the answer would lack its rows."""
+        lost = lost_file([path for action in ahead for path in actions.written_paths(action)], slices, replaced)
+        if lost is not None:
+            raise DataFileError(
+                f"the data file '{lost}' of '{self.source.name}' is not there, but its commit is, and no later file "
+                "takes its place: something other than Hudi removed it; bring it back from a copy, or restore the "
+                "table to a savepoint from before that commit"
+            )
+
     def _data_files(self) -> list[FileInfo]:
         listed = self.storage.list_except(self.source.uri, _HOODIE, is_deep=bool(self.config.partition_fields))
         return [info for info in listed if not info.name.endswith(".crc")]
 
-    def _read_ahead(self, visible: Timeline) -> None:
-        """Read at once, into the cache, the actions that slices and schema will ask for one after another."""
+    def _read_ahead(self, visible: Timeline) -> list[Mapping[str, Any]]:
+        """Return the newest commit and all that replaced file groups, read at once; the first for the schema too."""
         newest = max(visible.commits, key=lambda entry: entry.completed, default=None)
         wanted = {entry for entry in visible.commits if entry.action == "replacecommit" or entry is newest}
-        self.storage.each(self._action, sorted(wanted))
+        return self.storage.each(self._action, sorted(wanted))
 
     def _action(self, instant: Instant) -> Mapping[str, Any]:
         return _action(self.storage, self.config.layout.file(self.source.uri, instant), instant)
@@ -355,6 +373,10 @@ _SliceKey = tuple[str, str, str, "str | None", "str | None"]
 
 # Slices by table and timeline, so that an unchanged table is not listed again.
 _SLICES: Recent[_SliceKey, tuple[FileSlice, ...]] = Recent(64)
+
+
+def _replaced(read: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str]]:
+    return frozenset(group for action in read for group in actions.replaced_file_ids(action))
 
 
 @lru_cache(maxsize=1024)

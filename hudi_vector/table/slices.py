@@ -19,7 +19,7 @@ from hudi_vector.table.model import FileSlice
 from hudi_vector.table.names import BaseFileName, LogFileName, parse_base_file, parse_log_file
 from hudi_vector.table.timeline import Timeline
 
-__all__ = ["latest_slices"]
+__all__ = ["latest_slices", "lost_file"]
 
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
@@ -64,6 +64,31 @@ def latest_slices(
         if made is not None:
             slices.append(made)
     return tuple(slices)
+
+
+def lost_file(written: Iterable[str], slices: Iterable[FileSlice], replaced: frozenset[tuple[str, str]]) -> str | None:
+    """Return the first written data file that must be in the latest slices and is not, or None.
+
+    A file may be gone once its group has a later base file or was replaced.
+    """
+    gone = {file_id for _, file_id in replaced}
+    newest: dict[str, str] = {}
+    there: set[str] = set()
+    for entry in slices:
+        there.update(info.name for info in entry.files)
+        if entry.base_file is not None:
+            newest[entry.file_id] = entry.base_instant
+
+    def is_lost(name: str) -> bool:
+        parsed = parse_base_file(name) or parse_log_file(name)
+        if parsed is None or name in there or parsed.file_id in gone:
+            return False
+        if isinstance(parsed, BaseFileName):
+            return newest.get(parsed.file_id, "") < parsed.instant
+        # Before version 8 a log file bears the instant of its base file.
+        return not parsed.is_cdc and newest.get(parsed.file_id, "") <= parsed.instant
+
+    return next((path for path in written if is_lost(posixpath.basename(path))), None)
 
 
 class _Committed:

@@ -185,6 +185,23 @@ def test_a_file_that_goes_before_an_as_of_read_is_refused(spark, workspace, monk
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_without_the_newest_file_older_rows_are_no_answer(spark, workspace, kind):
+    path = table_of(spark, workspace, kind=kind)
+    old = set(path.glob("*"))
+    tables.write(tables.frame(spark, range(3), seed=4), path)
+    (lost,) = (file for file in set(path.glob("*")) - old if file.suffix != ".crc")
+    assert (".log." in lost.name) == (kind == "MERGE_ON_READ")
+    away = shutil.move(lost, workspace / lost.name)
+    with pytest.raises(Exception, match=f"the data file '{lost.name}' of '.*' is not there") as raised:
+        found(spark, path)
+    assert "\n" not in str(raised.value)
+    with pytest.raises(DataFileError, match=lost.name):
+        hv.open(str(path), column="emb")
+    shutil.move(away, lost)
+    assert found(spark, path) == list(range(6))
+
+
 def test_concurrent_commits_never_give_a_mixture(spark, workspace):
     path = table_of(spark, workspace, ids=range(4))
     stop, problems = threading.Event(), []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from hudi_vector.storage import FileInfo
-from hudi_vector.table.slices import latest_slices
+from hudi_vector.table.slices import latest_slices, lost_file
 from hudi_vector.table.timeline import Instant, Timeline
 
 BASE = "file:///t"
@@ -166,3 +166,61 @@ def test_before_version_8_logs_bear_the_instant_of_their_base() -> None:
 @pytest.mark.parametrize("suffix", ["orc", "hfile"])
 def test_other_formats_are_listed_too(suffix: str) -> None:
     assert slices([base(1, suffix=suffix)], timeline((1, 2))) == [("", at(1), base(1, suffix=suffix), [])]
+
+
+@pytest.mark.parametrize(
+    ("there", "lost"),
+    [
+        ([base(3)], None),
+        ([base(1), base(3)], None),
+        ([base(5)], None),
+        ([base(1)], base(3)),
+        ([log(3)], base(3)),
+        ([base(7)], base(3)),
+        ([base(3, "g")], base(3)),
+        ([], base(3)),
+    ],
+    ids=["there", "first one kept", "later one", "stale", "log only", "later one pending", "another group", "none"],
+)
+def test_a_written_base_file_is_lost_without_a_later_one(there: list[str], lost: str | None) -> None:
+    whole = timeline((1, 2), (3, 4), (5, 6), pending=[7])
+    assert lost_of([base(3), "readme.txt"], there, whole) == lost
+    assert lost_of([base(3)], there, whole, [("", "f")]) is None
+
+
+@pytest.mark.parametrize(
+    ("there", "lost"),
+    [
+        ([base(1), log(3)], None),
+        ([log(3)], None),
+        ([base(5)], None),
+        ([base(1)], log(3)),
+        ([base(1), log(3, version=2)], log(3)),
+        ([base(1), base(7)], log(3)),
+        ([], log(3)),
+    ],
+    ids=["there", "no base file", "compacted", "stale", "another one", "compaction pending", "none"],
+)
+def test_a_written_log_file_is_lost_until_it_is_compacted(there: list[str], lost: str | None) -> None:
+    whole = timeline((1, 2), (3, 4), (5, 6), pending=[7], action="deltacommit")
+    assert lost_of([log(3) + ".cdc", log(3)], there, whole) == lost
+    assert lost_of([log(3)], there, whole, [("", "f")]) is None
+
+
+def test_before_version_8_a_lost_log_file_bears_the_instant_of_its_base() -> None:
+    whole = timeline((1, 2), (3, 4), (5, 6), action="deltacommit")
+    assert lost_of([log(1, version=2)], [base(1), log(1)], whole, own=False) == log(1, version=2)
+    assert lost_of([log(1, version=2)], [base(1), base(5)], whole, own=False) is None
+
+
+def lost_of(
+    written: list[str],
+    there: list[str],
+    whole: Timeline,
+    replaced: Iterable[tuple[str, str]] = (),
+    *,
+    own: bool = True,
+) -> str | None:
+    infos = [FileInfo(f"{BASE}/{name}", 1, 1) for name in there]
+    found = latest_slices(BASE, infos, whole, whole, frozenset(), lambda instant: None, own)
+    return lost_file(written, found, frozenset(replaced))
