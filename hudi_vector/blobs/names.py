@@ -23,6 +23,7 @@ __all__ = [
     "STAGING",
     "WRITE_ID",
     "ContainerName",
+    "is_container_name",
     "is_write_id",
     "new_write_id",
     "reference_base",
@@ -83,6 +84,16 @@ def written_ms(write_id: str) -> int | None:
 def is_write_id(text: object) -> bool:
     """Return True if a value is a string of the form that `new_write_id` makes."""
     return isinstance(text, str) and WRITE_ID.fullmatch(text) is not None
+
+
+def is_container_name(name: str) -> bool:
+    """Return True if a file's name, without folders, is one that a write gave to a container; no two writes give one.
+
+    Example:
+        >>> is_container_name("20260101000000000_0123456789ab-00003-17-0.blob"), is_container_name("cat.png")
+        (True, False)
+    """
+    return _FILE.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ def part(
 def _needs(user: str, owner: str, options: StorageOptions, reader: Reader) -> Iterator[str]:
     """Yield sentences that say why table `user` needs blobs of table `owner`, or why that cannot be ruled out."""
     area, places, now = BlobArea(owner), Places(), clock_ms()
-    home = places.identity(f"{area.uri}/.").removesuffix(".")
+    home = places.home(area.uri)
     # Writes are listed before data files: a write that commits in between is then found in the data files.
     for upload in list_uploads(user, options=options):
         if upload.state == UNREADABLE:

@@ -131,6 +131,9 @@ def test_a_copied_table_gets_references_of_its_own(spark, workspace, table_type)
     write(rows(spark, [7000], ts=2), path, blobs=SMALL)
     expected = got(path)
     shutil.copytree(path, copy)
+    cleaned = hv.table_services.clean_blobs(spark, str(copy), grace="0s", trash=False)
+    assert (cleaned.deleted, cleaned.doubts) == ([], ())
+    assert "hv.blobs.relocate points its rows here" in cleaned.notes[0]
     moved = hv.blobs.relocate(spark, str(copy), str(path))
     assert moved.inserted + moved.updated == 3  # the inline row and the NULL stay as they are
     shutil.rmtree(path)

@@ -162,19 +162,44 @@ def test_a_link_out_of_the_area_is_kept(table: BlobTable, tmp_path: Path) -> Non
     assert reason(table, path) == "it is a link that leads out of the blob area"
 
 
-def test_the_same_name_elsewhere_is_another_file(table: BlobTable, tmp_path: Path) -> None:
-    path = table.container(write_id(OLD, 1))
-    copy = tmp_path / "copy" / path
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes(b"x")
-    committed(table, {1: blob(f"file://{copy}"), 2: blob(f"{tmp_path}/gone/{path}")})
+@pytest.mark.parametrize("is_copy", [False, True], ids=["moved", "copied"])
+def test_a_container_of_the_same_name_is_ours_wherever_references_say_it_lies(
+    table: BlobTable, tmp_path: Path, is_copy: bool
+) -> None:
+    path, other = table.container(write_id(OLD, 1)), table.container(write_id(OLD, 2))
+    before = tmp_path / "before" / path
+    if is_copy:
+        before.parent.mkdir(parents=True)
+        before.write_bytes(b"x")
+    committed(table, {1: blob(f"file://{before}")})
     report = marked(table)
-    assert [file.path for file in report.candidates] == [path]
-    assert [(file.path, file.bytes) for file in report.kept] == [
-        (f"file://{copy}", 1),
-        (f"file://{tmp_path}/gone/{path}", 0),
-    ]
-    assert report.kept[0].reason.startswith("managed_outside: the base file")
+    assert ([file.path for file in report.candidates], report.doubts) == ([other], ())
+    (kept,) = report.kept
+    assert kept.path == path
+    assert "refers to it" in kept.reason
+    (note,) = report.notes
+    assert note.startswith(
+        f"1 container of this table is named by data files at another place, such as 'file://{before}'"
+    )
+    assert "hv.blobs.relocate" in note
+
+
+def test_any_other_file_of_the_same_name_elsewhere_is_another_file(table: BlobTable, tmp_path: Path) -> None:
+    managed = tmp_path / "managed" / "cat.png"
+    managed.parent.mkdir()
+    managed.write_bytes(b"x")
+    table.touch(managed, OLD)
+    elsewhere = tmp_path / "elsewhere" / "cat.png"
+    elsewhere.parent.mkdir()
+    elsewhere.write_bytes(b"yz")
+    committed(table, {1: blob(f"file://{elsewhere}"), 2: blob(f"{tmp_path}/gone/cat.png")})
+    report = marked(table, managed_roots=[str(managed.parent)])
+    assert [file.path for file in report.candidates] == [f"file://{managed}"]
+    assert report.notes == ()
+    outside = {
+        file.path: file.bytes for file in report.kept if file.reason.startswith("managed_outside: the base file")
+    }
+    assert outside == {f"file://{elsewhere}": 2, f"file://{tmp_path}/gone/cat.png": 0}
 
 
 def test_the_grace_counts_both_times(table: BlobTable) -> None:

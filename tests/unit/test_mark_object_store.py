@@ -98,6 +98,22 @@ def test_a_copy_in_another_bucket_waits_for_its_relocation(store: tuple[StorageO
     assert "hv.blobs.relocate" in report.doubts[0]
 
 
+def test_a_table_that_was_moved_in_its_bucket_keeps_what_its_rows_name(
+    store: tuple[StorageOptions, Any], tmp_path: Path
+) -> None:
+    options, client = store
+    table = BlobTable(tmp_path, OLD)
+    path, other = table.container(write_id(OLD, 1)), table.container(write_id(OLD, 2))
+    instant = table.instant()
+    table.base("f1", instant, {1: blob(f"s3a://lake/before/{path}")})
+    table.complete(instant)
+    uploaded(table, client, "moved")
+    report = find_unneeded("s3a://lake/moved", grace_ms=DAY, now_ms=NOW, options=options)
+    assert ([file.path for file in report.candidates], report.doubts) == ([other], ())
+    assert [file.path for file in report.kept] == [path]
+    assert "such as 's3://lake/before/" in report.notes[0]
+
+
 def test_a_table_of_version_6(tmp_path: Path) -> None:
     table = BlobTable(tmp_path, OLD, properties={"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"})
     old, new = table.container(write_id(OLD - 3 * DAY, 1)), table.container(write_id(OLD + DAY, 2))

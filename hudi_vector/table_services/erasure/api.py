@@ -253,7 +253,7 @@ def look(
     read = read_here if kept is None else kept.whole
     tables, doubts = sharing_tables(native, ())
     doubts += [doubt for each in tables for doubt in gather(each, read, everyone).doubts]
-    home = places.identity(f"{area.uri}/.").removesuffix(".")
+    home = places.home(area.uri)
     theirs = rows_elsewhere(tables[1:], keys, home, doubts)
     doubts += [*odd, *gathered.doubts, *mine.doubts, *everyone.doubts]
     use = ContainerUse.of(root, everyone, options)

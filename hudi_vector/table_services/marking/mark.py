@@ -19,14 +19,14 @@ commit that happens in between are therefore seen, and files uploaded in between
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, new_write_id
 from hudi_vector.blobs.uploads.external_files import file_infos
 from hudi_vector.blobs.uploads.manifest import UNREADABLE, Upload
-from hudi_vector.errors import HudiVectorError, InvalidArgumentError
+from hudi_vector.errors import HudiVectorError, InvalidArgumentError, number_of
 from hudi_vector.storage import FileInfo, StorageOptions, normalise, open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.listed import list_below, shown
@@ -161,18 +161,20 @@ class _Mark:
         doubts += [doubt for each in gathered for doubt in each.doubts] + list(referrers.doubts)
         case = Case(uri, self.now_ms, self.grace_ms, uploads[uri], pending, referrers, saved, {})
         case = replace(case, named={**claims, **_named(case)}, compacting=compacting)
-        home = _home(area.uri, places)
+        home = places.home(area.uri)
         judged = [
             judge(info, case) if places.identity(info.uri).startswith(home) else _linked(info, case) for info in files
         ]
         judged += [judge(info, case, is_ours=False) for info in outside]
-        homes = {home: f"{BLOB_AREA}/", **{_home(root, places): f"{root.rstrip('/')}/" for root in self.roots}}
+        homes = {home: f"{BLOB_AREA}/", **{places.home(root): f"{root.rstrip('/')}/" for root in self.roots}}
         dangling = [] if trashed is None else dangling_files(site, case, places, homes, trashed)
         judged += _managed_outside(
             case, (*homes, *(places.identity(site.uri(file.path)) for file in dangling)), options
         )
         report = self._made(judged, doubts, notes, gathered, sum(info.size for info in [*files, *outside]))
-        return replace(report, dangling=tuple(dangling), notes=(*report.notes, *dangling_notes(dangling)))
+        return replace(
+            report, dangling=tuple(dangling), notes=(*report.notes, *dangling_notes(dangling), *_elsewhere(referrers))
+        )
 
     def _made(
         self,
@@ -256,6 +258,16 @@ class _Mark:
             return {}
 
 
+def _elsewhere(referrers: Referrers) -> Iterator[str]:
+    """Yield a note if references name containers at a place where the table was."""
+    if found := referrers.elsewhere:
+        many = number_of(len(found), "container of this table is", "containers of this table are")
+        yield (
+            f"{many} named by data files at another place, such as '{found[0]}': the table was moved or copied, and "
+            "hv.blobs.relocate points its rows here"
+        )
+
+
 def _tables_within(roots: Sequence[str], listed: Sequence[FileInfo]) -> list[str]:
     """Return a doubt for each managed root that contains a Hudi table, whose files are not this table's."""
     strange = [info.uri for info in listed if "/.hoodie/" in info.uri]
@@ -278,11 +290,6 @@ def _require_apart(roots: Sequence[str], tables: Sequence[NativeTable]) -> tuple
 def _named(case: Case) -> dict[str, Upload]:
     running = [upload for upload in case.uploads.values() if upload.may_commit(case.horizon_ms)]
     return {container.path: upload for upload in running for container in upload.containers}
-
-
-def _home(folder: str, places: Places) -> str:
-    """Return the beginning of the identities of a folder's files."""
-    return places.identity(f"{folder.rstrip('/')}/.").removesuffix(".")
 
 
 def _managed_outside(case: Case, own: tuple[str, ...], options: StorageOptions) -> list[KeptFile]:

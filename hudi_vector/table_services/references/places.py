@@ -36,6 +36,15 @@ class Places:
         path = f"{real}/{name}"
         return _LOCAL + (os.path.realpath(path) if os.path.islink(path) else path)
 
+    def home(self, folder: str) -> str:
+        """Return how the identities of all files below a folder begin.
+
+        Example:
+            >>> Places().home("s3://b/t/")
+            's3://b/t/'
+        """
+        return self.identity(f"{folder.rstrip('/')}/.").removesuffix(".")
+
     def identities(self, path: str, table: str) -> tuple[str, ...]:
         """Return the one or two identities of the file that a reference means.
 

@@ -9,6 +9,8 @@ from functools import lru_cache
 
 import pyarrow.compute as pc
 
+from hudi_vector.blobs.area import BlobArea
+from hudi_vector.blobs.names import is_container_name
 from hudi_vector.errors import InvalidBlobError
 from hudi_vector.table_services.references.files import FileReferences
 from hudi_vector.table_services.references.places import Places
@@ -51,6 +53,12 @@ class Referrers:
         self._of: dict[str, Referrer] = {}
         self._managed: dict[str, None] = {}
         self._doubts: dict[str, None] = {}
+        self._elsewhere: dict[str, None] = {}
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """Return the identities by which references name containers of the table at a place where it is not."""
+        return tuple(self._elsewhere)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -102,12 +110,22 @@ class Referrers:
     def _resolved(self, uri: str, path: str, file: RetainedFile) -> str:
         """Return the identity of one of the table's own files if it is the same file, else the given one.
 
-        It is a doubt if the two may be the same file and only the storage system knows.
+        A container of the same name is the same wherever the reference says that it lies, but in the blob area of the
+        row's own table: the table was moved or copied. It is a doubt if the two may be the same file and only the
+        storage system knows.
         """
         if uri in self._area:
             return uri
-        for ours in self._names.get(posixpath.basename(uri), ()):
+        name = posixpath.basename(uri)
+        for ours in self._names.get(name, ()):
             same = self._places.is_same(uri, ours)
+            if (
+                same is False
+                and is_container_name(name)
+                and not uri.startswith(self._places.home(BlobArea(file.table).uri))
+            ):
+                self._elsewhere[uri] = None
+                return ours
             if same:
                 return ours
             if same is None:
