@@ -6,6 +6,7 @@ A column that cannot be converted to the table's type raises an error.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE, VectorType
 
-__all__ = ["conform", "vector_type"]
+__all__ = ["by_digits", "conform", "vector_type"]
 
 
 def vector_type(field: pa.Field) -> VectorType | None:
@@ -68,11 +69,56 @@ def _array(array: pa.Array, wanted: pa.DataType, vector: VectorType | None, name
     if pa.types.is_decimal(wanted) and pa.types.is_fixed_size_binary(held):
         return _decimal(array, wanted)
     try:
-        return pc.cast(array, wanted)
+        return _cast(array, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
         raise UnsupportedTableError(
             f"column '{name}' is stored as {held} in a file and cannot be read as {wanted}: {problem}"
         ) from problem
+
+
+def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return scalars in a wider type, as Hudi's readers widen those of files from before a column's type changed.
+
+    A FLOAT becomes the DOUBLE with the same decimal digits, and a floating-point number its text in Java.
+    """
+    held = array.type
+    if pa.types.is_floating(held) and pa.types.is_string(wanted):
+        return pa.array(
+            [None if text is None else _in_java(text) for text in pc.cast(array, wanted).to_pylist()], wanted
+        )
+    if pa.types.is_float32(held) and pa.types.is_float64(wanted):
+        return by_digits(array)
+    # A whole number that no floating-point number equals becomes the nearest one.
+    return pc.cast(array, wanted, safe=not (pa.types.is_integer(held) and pa.types.is_floating(wanted)))
+
+
+def by_digits(array: pa.Array) -> pa.Array:
+    """Return FLOATs as the DOUBLEs that their shortest decimal texts stand for.
+
+    Example:
+        >>> by_digits(pa.array([0.1], pa.float32())).to_pylist()
+        [0.1]
+    """
+    return pc.cast(pc.cast(array, pa.large_string()), pa.float64())
+
+
+def _in_java(text: str) -> str:
+    """Return the text of a floating-point number as Java's ``String.valueOf`` has it.
+
+    Example:
+        >>> [_in_java(text) for text in ("1e+10", "0.25", "3", "-inf")]
+        ['1.0E10', '0.25', '3.0', '-Infinity']
+    """
+    sign, text = ("-", text[1:]) if text.startswith("-") else ("", text)
+    if text in ("nan", "inf"):
+        return sign + {"nan": "NaN", "inf": "Infinity"}[text]
+    number = Decimal(text).normalize()
+    power = number.adjusted()
+    if number and not -3 <= power < 7:
+        first, *rest = map(str, number.as_tuple().digits)
+        return f"{sign}{first}.{''.join(rest) or '0'}E{power}"
+    plain = f"{number:f}"
+    return sign + (plain if "." in plain else f"{plain}.0")
 
 
 def vectors_as_lists(array: pa.Array, vector: VectorType, wanted: pa.DataType) -> pa.Array:
@@ -125,8 +171,6 @@ def _map(array: pa.MapArray, wanted: pa.MapType, name: str) -> pa.Array:
 
 
 def _decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    from decimal import Decimal
-
     def value(raw: bytes | None) -> Decimal | None:
         if raw is None:
             return None

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hudi_vector.errors import DataFileError, number_of
 from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
+from hudi_vector.read.conform import by_digits
 from hudi_vector.read.spec import ScanCounts, VectorColumn
 
 __all__ = ["block_of", "chosen_of", "joined", "rows_within"]
@@ -124,4 +125,7 @@ def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt
         values = numbers[: len(array) * column.dimension].reshape(len(array), column.dimension)
     else:
         values = numbers[begins[right][:, None] + np.arange(column.dimension)[None, :]]
+    if values.dtype == np.float32 and column.dtype == np.float64:
+        # Files from before the column's type was widened.
+        values = np.asarray(by_digits(pa.array(values.ravel()))).reshape(values.shape)
     return values.astype(column.dtype, copy=False), right, uneven

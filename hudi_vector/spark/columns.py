@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, ByteType, DataType, DoubleType, FloatType, StructField, StructType
 
 from hudi_vector import options
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError
+from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnknownColumnError, UnsupportedTableError
 from hudi_vector.read.spec import VectorColumn
 from hudi_vector.schema import HUDI_TYPE, VectorType
 from hudi_vector.spark.catalyst.settings import session_settings
@@ -64,11 +64,13 @@ def vector_column(schema: StructType, name: str, table: str, dimension: int | No
 
     `dimension` is the length of the query, which an array column gets as its dimension (0 if None); a VECTOR column has
     its own. Raises UnknownColumnError, naming `table`, if there is no such column, InvalidTypeError if it is neither a
-    VECTOR nor an array of FLOAT, DOUBLE or TINYINT.
+    VECTOR nor an array of FLOAT, DOUBLE or TINYINT, UnsupportedTableError if there are no columns at all.
     """
     matching = [field for field in schema.fields if field.name == name] or [
         field for field in schema.fields if field.name.lower() == name.lower()
     ]
+    if not schema.fields:
+        raise UnsupportedTableError(f"'{table}' has no commit yet and no columns; write to it first")
     if not matching:
         raise UnknownColumnError.of(name, schema.fieldNames(), table)
     field = matching[0]

@@ -51,6 +51,7 @@ def test_a_commit_that_completes_after_one_requested_later_is_seen(spark, worksp
     (done.parent / f".{second.name}.crc").unlink(missing_ok=True)
     before = found(spark, path)
     assert before == found(spark, path)
+    assert before == found(spark, path, filter="abs(price) >= 0"), "which Spark reads"
     assert set(before) >= {9, 10, 11}
     assert not set(before) & {6, 7, 8}
     # Now it completes, with the completion time of now.

@@ -116,3 +116,44 @@ def test_filters_over_every_simple_type(spark, typed):
         expected = sorted(row["id"] for row in frame.filter(condition).select("id").collect())
         mine = hv.search(spark, typed, "emb", [1.0, 2.0, 3.0, 5.0], 10, filter=condition).select("id").collect()
         assert sorted(row["id"] for row in mine) == expected, condition
+
+
+NARROW = "id LONG, f FLOAT, d DOUBLE, i INT, l LONG, m MAP<STRING, FLOAT>, a ARRAY<FLOAT>"
+WIDE = "id LONG, f DOUBLE, d STRING, i FLOAT, l DOUBLE, m MAP<STRING, DOUBLE>, a ARRAY<DOUBLE>"
+
+
+@pytest.fixture(scope="module")
+def widened(spark, workspace):
+    """Files from before and from after the types of columns were widened."""
+    path = tables.fresh_path(workspace, "widened")
+    for schema, ids in ((NARROW, range(4)), (WIDE, range(4, 6))):
+        rows = [
+            (i, i + 0.1, str(i) if schema == WIDE else i * 1e10, 2**24 + i, 2**53 + i, {"k": i + 0.1}, [i + 0.1, 0.7])
+            for i in ids
+        ]
+        if schema == WIDE:
+            rows = [(i, f, d, float(n), float(m), *rest) for i, f, d, n, m, *rest in rows]
+        frame = spark.createDataFrame(rows, schema).coalesce(1)
+        tables.write(frame, path, datasource__write__operation="insert", parquet__small__file__limit="0")
+    assert len(list(path.glob("*.parquet"))) == 2
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "condition", ["id >= 0", "f = 1.1D", "f > 1.1D AND f < 3", "d = '1.0E10'", "i = 16777216", "l > 9e15"]
+)
+def test_values_from_before_a_type_was_widened_are_those_of_spark(spark, widened, condition):
+    wanted = {row["id"]: row.asDict() for row in spark.read.format("hudi").load(widened).where(condition).collect()}
+    query = [0.3, 0.4]
+    names = ["id", "f", "d", "i", "l", "m", "a"]
+    found = hv.search(spark, widened, "a", query, 9, metric="l2", filter=condition, columns=names).collect()
+    with hv.open(widened, column="a") as opened:
+        read = opened.search(query, 9, metric="l2", filter=condition, columns=names).rows()
+    for rows in ([row.asDict() for row in found], read):
+        assert {row["id"] for row in rows} == set(wanted)
+        for row in rows:
+            assert {name: dict(row[name]) if name == "m" else row[name] for name in names} == {
+                name: wanted[row["id"]][name] for name in names
+            }
+            exact = np.linalg.norm(np.array(wanted[row["id"]]["a"]) - query)
+            assert row["_distance"] == pytest.approx(exact, rel=1e-12)

@@ -336,6 +336,16 @@ def test_a_write_says_what_a_function_of_its_rows_raised(spark, workspace):
         hv.write(frame, tables.fresh_path(workspace), record_key="id", vectors={"emb": 2}, options=QUICK)
 
 
+def test_a_table_whose_first_write_has_not_ended(spark, workspace):
+    path = tables.fresh_path(workspace)
+    tables.write(tables.frame(spark, range(2)), path)
+    for done in (path / ".hoodie" / "timeline").glob("*.commit"):
+        done.unlink()
+    for execution in ("local", "distributed"):
+        with pytest.raises(errors.UnsupportedTableError, match=r"has no commit yet and no columns; write to it first$"):
+            hv.search(spark, str(path), "emb", [1.0] * 8, 1, execution=execution)
+
+
 @pytest.mark.parametrize("columns", [["id", "nam"], ["_hoodie_record_key", "nam"]])
 def test_columns_that_a_result_has_not(spark, t, columns):
     with pytest.raises(errors.UnknownColumnError, match="'nam' does not exist in 'the result'; did you mean 'name'"):

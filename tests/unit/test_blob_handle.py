@@ -179,6 +179,12 @@ def test_too_short_at_once_or_later(video: str) -> None:
             file.read()
 
 
+@pytest.mark.parametrize("path", ["video.mp4", "gone.mp4", ""])
+def test_a_blob_without_bytes_is_an_empty_file(tmp_path: Path, video: str, path: str) -> None:
+    with open_blob((str(tmp_path / path), 0, 0)) as file:
+        assert (file.read(), file.seek(0)) == (b"", 0)
+
+
 def test_relative_to_a_table(tmp_path: Path, video: str) -> None:
     with open_blob(("video.mp4", 0, 3), table=str(tmp_path)) as file:
         assert file.read() == CONTENT[:3]

@@ -22,12 +22,28 @@ def one(array: pa.Array, kind: pa.DataType, metadata: dict[str, str] | None = No
     return made.column(0)
 
 
+INFINITE = float("inf")
 LISTS = pa.list_(pa.field("element", pa.int64()))
 STRUCT = pa.struct([pa.field("a", pa.int64()), pa.field("b", pa.string())])
 CASES: list[tuple[pa.Array, pa.DataType, list[Any]]] = [
     (pa.array([1, None], pa.int32()), pa.int64(), [1, None]),
     (pa.array([1, None], pa.int32()), pa.float64(), [1.0, None]),
     (pa.array([1.5, None], pa.float32()), pa.float64(), [1.5, None]),
+    (
+        pa.array([0.1, -123456.79, -0.0, 1e10, INFINITE, None], pa.float32()),
+        pa.float64(),
+        [0.1, -123456.79, -0.0, 1e10, INFINITE, None],
+    ),
+    (pa.array([[("k", 0.1)]], pa.map_(pa.string(), pa.float32())), pa.map_(pa.string(), pa.float64()), [[("k", 0.1)]]),
+    (pa.array([[1.1, None]], pa.list_(pa.float32())), pa.list_(pa.field("element", pa.float64())), [[1.1, None]]),
+    (pa.array([2**24 + 1, None], pa.int32()), pa.float32(), [2.0**24, None]),
+    (pa.array([2**53 + 3, None], pa.int64()), pa.float64(), [2.0**53 + 4, None]),
+    (
+        pa.array([0.0, -0.0, 1e10, 1e7, 9999999.0, 0.001, -0.00025, 1.5, 1e-300, INFINITE, None]),
+        pa.string(),
+        ["0.0", "-0.0", "1.0E10", "1.0E7", "9999999.0", "0.001", "-2.5E-4", "1.5", "1.0E-300", "Infinity", None],
+    ),
+    (pa.array([5.1, 1e10, float("nan")], pa.float32()), pa.string(), ["5.1", "1.0E10", "NaN"]),
     (pa.array([True, None]), pa.bool_(), [True, None]),
     (pa.array(["x", None], pa.large_string()), pa.string(), ["x", None]),
     (pa.array([b"x", None]), pa.string(), ["x", None]),

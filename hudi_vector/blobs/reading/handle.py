@@ -67,7 +67,10 @@ def open_blob(blob: Any, *, options: StorageOptions | None = None, table: str | 
     resolved = resolve(wanted, files, Part(), look=wanted.refers)
     if resolved.failed.any():
         raise resolved.error()
-    raw = _RangeFile(resolved)
+    file = resolved.files[0]
+    if not isinstance(file, (LocalFile, RemoteFile)):
+        return io.BufferedReader(io.BytesIO(b""))  # no byte is asked for of a file that is gone
+    raw = _RangeFile(resolved, file)
     return io.BufferedReader(raw, raw.buffer_size)
 
 
@@ -135,9 +138,7 @@ def iter_bytes(
 class _RangeFile(io.RawIOBase):
     """An unbuffered file with the bytes of one reference."""
 
-    def __init__(self, resolved: Resolved) -> None:
-        file = resolved.files[0]
-        assert isinstance(file, (LocalFile, RemoteFile))
+    def __init__(self, resolved: Resolved, file: LocalFile | RemoteFile) -> None:
         self._resolved = resolved
         self._begin, self._size = int(resolved.begin[0]), int(resolved.need[0])
         self._position = 0

@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from hudi_vector.read.predicate.nodes import (
@@ -340,7 +341,13 @@ def _decoded(statistics: Any, data_type: pa.DataType) -> tuple[object, object]:
         usable = whole and '"isSigned":false' not in logical.to_json().replace(" ", "")
     else:
         usable = trusted.get(str(data_type), False)
-    return (statistics.min, statistics.max) if usable else (None, None)
+    if not usable:
+        return None, None
+    ends = statistics.min, statistics.max
+    if physical == "FLOAT" and pa.types.is_float64(data_type):
+        # As `conform` reads them: by their decimal digits, which keep the order.
+        return float(str(np.float32(ends[0]))), float(str(np.float32(ends[1])))
+    return ends
 
 
 def _decoded_timestamps(statistics: Any, data_type: pa.DataType) -> tuple[object, object]:

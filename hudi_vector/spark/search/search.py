@@ -48,8 +48,9 @@ from hudi_vector.spark.snapshots import forget, snapshot_for
 from hudi_vector.storage import open_storage
 from hudi_vector.storage.parallel import counted
 from hudi_vector.table.instants import AsOf
-from hudi_vector.table.model import Snapshot
+from hudi_vector.table.model import Snapshot, Source
 from hudi_vector.table.native import NativeTable
+from hudi_vector.table.timeline import Timeline
 
 __all__ = ["TableSearch", "Wanted", "lance_holds_sparse", "settings_of"]
 
@@ -287,18 +288,26 @@ class TableSearch:
             return self.target.frame(self.spark)
         if snapshot.instant is None:
             return self.target.frame(self.spark).limit(0)
-        self._require_these_commits(snapshot)
-        frame = self.spark.read.format("hudi").option("as.of.instant", snapshot.instant).load(source.hadoop_path)
+        frame = self._read(source, snapshot, snapshot.instant)
         own = [frame[quoted(inner)].alias(outer) for outer, inner in self.target.physical]
         shown = {inner for _, inner in self.target.physical}
         return frame.select(own + [frame[name] for name in TIE_COLUMNS if name in frame.columns and name not in shown])
 
-    def _require_these_commits(self, snapshot: Snapshot) -> None:
-        """Raise UnsupportedTableError if Spark, which reads by requested time, would read other commits."""
-        assert self.target.source is not None
-        assert snapshot.instant is not None
-        read = NativeTable(self.target.source).timeline().until_requested(snapshot.instant)
-        if {entry.requested for entry in read.commits} != snapshot.commits:
+    def _read(self, source: Source, snapshot: Snapshot, instant: str) -> DataFrame:
+        """Return the rows of a table at a snapshot, of which `instant` is the last, as Hudi's reader gives them."""
+        timeline, reader = NativeTable(source).timeline, self.spark.read.format("hudi")
+        before = timeline()
+        # Hudi reads as of no instant after an action that has not ended; without one it reads what has completed.
+        if min(snapshot.pending, default=instant) < instant and _commits(before) == snapshot.commits:
+            frame = reader.load(source.hadoop_path)
+            self._require_these_commits(timeline(), snapshot)
+            return frame
+        self._require_these_commits(before.until_requested(instant), snapshot)
+        return reader.option("as.of.instant", instant).load(source.hadoop_path)
+
+    def _require_these_commits(self, read: Timeline, snapshot: Snapshot) -> None:
+        """Raise UnsupportedTableError if Spark, which reads by requested time, reads other commits."""
+        if _commits(read) != snapshot.commits:
             raise UnsupportedTableError(
                 f"'{self.target.label}' must be read through Spark, which cannot tell this snapshot from one with "
                 "commits that completed later; give as_of an instant of the timeline, or run the query again"
@@ -348,6 +357,10 @@ def lance_holds_sparse(plan: SearchPlan, columns: Iterable[SearchColumn]) -> boo
     """Return True if a plan would read sparse vectors from Lance base files, which only Spark can do."""
     sparse = any(isinstance(column, SparseColumn) for column in columns)
     return sparse and any(access.access == "lance" for access in plan.slices)
+
+
+def _commits(timeline: Timeline) -> frozenset[str]:
+    return frozenset(entry.requested for entry in timeline.commits)
 
 
 def _is_orderable(kind: DataType) -> bool:
