@@ -1,15 +1,16 @@
-"""The rows of a result as a local file with one JSON object per line."""
+"""Local files that services write for people and other programs: rows as one JSON object per line, and pages."""
 
 from __future__ import annotations
 
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["reported"]
+__all__ = ["reported", "write_report"]
 
 
 class Reportable(Protocol):
@@ -34,11 +35,35 @@ def reported(result: R, path: str | None) -> R:
     """
     if path is None:
         return result
+    write_report(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in result.rows()))
+    return replace(result, report=path)  # type: ignore[type-var]
+
+
+def write_report(path: str, text: str) -> None:
+    """Write text to a local file.
+
+    Raise InvalidArgumentError if the file cannot be written or lies among the data files of a table, and
+    InvalidTypeError if `path` is not a path.
+    """
     if not isinstance(path, (str, os.PathLike)):  # open() takes a number for a file descriptor
         raise InvalidTypeError(f"report is the path of a local file, not {path!r}")
+    table = _table_around(Path(os.path.realpath(path)))
+    if table is not None:
+        raise InvalidArgumentError(
+            f"the report '{path}' would lie among the data files of the table '{table}', where a file of another kind "
+            "keeps every blob; name a file outside of the table"
+        )
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in result.rows())
+        Path(path).write_text(text, encoding="utf-8")
     except OSError as problem:
         raise InvalidArgumentError(f"the report '{path}' cannot be written: {problem}; name a local file") from None
-    return replace(result, report=path)  # type: ignore[type-var]
+
+
+def _table_around(file: Path) -> Path | None:
+    """Return the Hudi table among whose data files a file would lie, or None; ``.hoodie`` holds no data files."""
+    for folder in file.parents:
+        if folder.name == ".hoodie":
+            return None
+        if (folder / ".hoodie" / "hoodie.properties").is_file():
+            return folder
+    return None

@@ -38,7 +38,8 @@ from hudi_vector.table_services.maintenance.quantities import (
     bytes_text,
     count_of,
 )
-from hudi_vector.table_services.maintenance.report import html_report, write_report
+from hudi_vector.table_services.maintenance.report import html_report
+from hudi_vector.table_services.report_file import write_report
 
 FIGURES = Figures((ColumnFigures("doc.scan", 2, managed=50), ColumnFigures("img", 3, 10, 20, 30, 40, 1)), 2, 7)
 
@@ -285,6 +286,22 @@ def test_a_page_that_cannot_be_written() -> None:
         write_report("/no/such/x.html", "")
     with pytest.raises(InvalidTypeError, match="report is the path of a local file, not 1"):
         write_report(1, "")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("place", ["x.jsonl", "p=1/x.jsonl"])
+def test_a_report_is_not_written_among_the_data_files_of_a_table(tmp_path: Path, place: str) -> None:
+    table = tmp_path / "t"
+    (table / ".hoodie").mkdir(parents=True)
+    (table / ".hoodie" / "hoodie.properties").touch()
+    (table / "p=1").mkdir()
+    (tmp_path / "link").symlink_to(table)
+    for path in (table / place, tmp_path / "link" / place):
+        with pytest.raises(InvalidArgumentError, match=f"would lie among the data files of the table '{table}'"):
+            write_report(str(path), "")
+        assert not path.exists()
+    for path in (tmp_path / "x.jsonl", table / ".hoodie" / "x.jsonl"):
+        write_report(str(path), "row")
+        assert path.read_text() == "row"
 
 
 _QUANTITIES = st.sampled_from([BYTES, count_of("rows"), MILLISECONDS, RATIO, SHARE])

@@ -29,8 +29,9 @@ from hudi_vector.table_services.maintenance.history import (
     add_run,
     read_history,
 )
-from hudi_vector.table_services.maintenance.report import html_report, write_report
+from hudi_vector.table_services.maintenance.report import html_report
 from hudi_vector.table_services.maintenance.steps import STEPS, Job, Outcome, Step, end_killed_runs
+from hudi_vector.table_services.report_file import write_report
 from hudi_vector.table_services.service_lease import ServiceLease
 
 if TYPE_CHECKING:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.table_services.maintenance.advice import advice
 from hudi_vector.table_services.maintenance.charts import CHART_STYLE, Chart
 from hudi_vector.table_services.maintenance.figures import ColumnFigures, Figures, IndexFigures
@@ -26,7 +24,7 @@ from hudi_vector.table_services.maintenance.quantities import (
     with_readable_bytes,
 )
 
-__all__ = ["html_report", "write_report"]
+__all__ = ["html_report"]
 
 Measured = Sequence[tuple[int, Figures]]
 
@@ -133,20 +131,6 @@ def html_report(table: str, history: History, now_ms: int) -> str:
         taken=f" Figures of <time>{day_text(measured[-1][0])}</time>." if measured else "",
         parts="\n".join(parts),
     )
-
-
-def write_report(path: str, page: str) -> None:
-    """Write the page to a local file.
-
-    Raise InvalidArgumentError if the file cannot be written, and InvalidTypeError if `path` is not a path.
-    """
-    if not isinstance(path, (str, os.PathLike)):  # open() takes a number for a file descriptor
-        raise InvalidTypeError(f"report is the path of a local file, not {path!r}")
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page)
-    except OSError as problem:
-        raise InvalidArgumentError(f"the report '{path}' cannot be written: {problem}; name a local file") from None
 
 
 def _to_do(runs: Iterable[Run], table: str) -> Iterable[str]:
