@@ -87,7 +87,7 @@ def is_write_id(text: object) -> bool:
 
 
 def is_container_name(name: str) -> bool:
-    """Return True if a file's name, without folders, is one that a write gave to a container; no two writes give one.
+    """Return True if a file's name, without folders, has the form that writes give; no two containers have one name.
 
     Example:
         >>> is_container_name("20260101000000000_0123456789ab-00003-17-0.blob"), is_container_name("cat.png")

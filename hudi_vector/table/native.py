@@ -114,7 +114,7 @@ class NativeTable:
             file_slices=slices,
             as_of=as_of.given or None if as_of else None,
             evolves_on_read=self.evolves_on_read(visible),
-            commits=frozenset(entry.requested for entry in commits),
+            commits=visible.requested,
             pending=visible.pending,
             older_schemas=self._older_schemas(slices, visible, schema),
         )

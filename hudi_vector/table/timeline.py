@@ -65,6 +65,11 @@ class Timeline:
         return tuple(sorted(instant for instant in self.completed if instant.wrote_data))
 
     @property
+    def requested(self) -> frozenset[str]:
+        """Return the requested times of the commits."""
+        return frozenset(instant.requested for instant in self.commits)
+
+    @property
     def start(self) -> str | None:
         """Return the earliest commit on the active timeline, or None.
 

@@ -298,7 +298,7 @@ class TableSearch:
         timeline, reader = NativeTable(source).timeline, self.spark.read.format("hudi")
         before = timeline()
         # Hudi reads as of no instant after an action that has not ended; without one it reads what has completed.
-        if min(snapshot.pending, default=instant) < instant and _commits(before) == snapshot.commits:
+        if min(snapshot.pending, default=instant) < instant and before.requested == snapshot.commits:
             frame = reader.load(source.hadoop_path)
             self._require_these_commits(timeline(), snapshot)
             return frame
@@ -307,7 +307,7 @@ class TableSearch:
 
     def _require_these_commits(self, read: Timeline, snapshot: Snapshot) -> None:
         """Raise UnsupportedTableError if Spark, which reads by requested time, reads other commits."""
-        if _commits(read) != snapshot.commits:
+        if read.requested != snapshot.commits:
             raise UnsupportedTableError(
                 f"'{self.target.label}' must be read through Spark, which cannot tell this snapshot from one with "
                 "commits that completed later; give as_of an instant of the timeline, or run the query again"
@@ -357,10 +357,6 @@ def lance_holds_sparse(plan: SearchPlan, columns: Iterable[SearchColumn]) -> boo
     """Return True if a plan would read sparse vectors from Lance base files, which only Spark can do."""
     sparse = any(isinstance(column, SparseColumn) for column in columns)
     return sparse and any(access.access == "lance" for access in plan.slices)
-
-
-def _commits(timeline: Timeline) -> frozenset[str]:
-    return frozenset(entry.requested for entry in timeline.commits)
 
 
 def _is_orderable(kind: DataType) -> bool:

@@ -110,27 +110,23 @@ class Referrers:
     def _resolved(self, uri: str, path: str, file: RetainedFile) -> str:
         """Return the identity of one of the table's own files if it is the same file, else the given one.
 
-        A container of the same name is the same wherever the reference says that it lies, but in the blob area of the
-        row's own table: the table was moved or copied. It is a doubt if the two may be the same file and only the
-        storage system knows.
+        No two containers have one name: if a reference names one of ours at another place, which is not in the blob
+        area of the row's own table, the table was moved or copied, and ours is meant. It is a doubt if the two may be
+        the same file and only the storage system knows.
         """
         if uri in self._area:
             return uri
         name = posixpath.basename(uri)
         for ours in self._names.get(name, ()):
             same = self._places.is_same(uri, ours)
-            if (
-                same is False
-                and is_container_name(name)
-                and not uri.startswith(self._places.home(BlobArea(file.table).uri))
-            ):
-                self._elsewhere[uri] = None
-                return ours
-            if same:
-                return ours
             if same is None:
                 self._doubts[
                     f"'{file.info.uri}' refers to '{path}', which may be '{ours}' under another name; "
                     "a table that was copied from there needs hv.blobs.relocate first"
                 ] = None
+            elif same:
+                return ours
+            elif is_container_name(name) and not uri.startswith(self._places.home(BlobArea(file.table).uri)):
+                self._elsewhere[uri] = None
+                return ours
         return uri
