@@ -14,6 +14,7 @@ from hudi_vector.events import listen
 from hudi_vector.metrics.library import library
 from hudi_vector.options import Settings
 from hudi_vector.storage import path_text
+from hudi_vector.table.around import require_outside
 from hudi_vector.table.model import Source
 from hudi_vector.table_services.located import locate_here
 
@@ -167,7 +168,7 @@ def write_text(path: str | os.PathLike[str]) -> None:
 
     Raises:
         MissingDependencyError: prometheus-client is not installed.
-        InvalidArgumentError: The file cannot be written.
+        InvalidArgumentError: The file cannot be written, or would lie among the data files of a table.
         InvalidTypeError: `path` is not a path.
 
     Example:
@@ -193,6 +194,7 @@ def require_writable(path: Any) -> str:
         raise _unwritable(place, f"there is no directory '{folder}'")
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise _unwritable(place, f"this process may not write to the directory '{folder}'")
+    require_outside(place, "the file of metrics")
     return place
 
 

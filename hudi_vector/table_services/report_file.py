@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
+from hudi_vector.table.around import require_outside
 
 __all__ = ["reported", "write_report"]
 
@@ -47,23 +48,8 @@ def write_report(path: str, text: str) -> None:
     """
     if not isinstance(path, (str, os.PathLike)):  # open() takes a number for a file descriptor
         raise InvalidTypeError(f"report is the path of a local file, not {path!r}")
-    table = _table_around(Path(os.path.realpath(path)))
-    if table is not None:
-        raise InvalidArgumentError(
-            f"the report '{path}' would lie among the data files of the table '{table}', where a file of another kind "
-            "keeps every blob; name a file outside of the table"
-        )
+    require_outside(path, "the report")
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as problem:
         raise InvalidArgumentError(f"the report '{path}' cannot be written: {problem}; name a local file") from None
-
-
-def _table_around(file: Path) -> Path | None:
-    """Return the Hudi table among whose data files a file would lie, or None; ``.hoodie`` holds no data files."""
-    for folder in file.parents:
-        if folder.name == ".hoodie":
-            return None
-        if (folder / ".hoodie" / "hoodie.properties").is_file():
-            return folder
-    return None

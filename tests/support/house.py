@@ -85,7 +85,7 @@ query                       vectors  arguments errors events executors index ind
                                      kernels.metrics options query.grouping query.indexed query.lance query.receipts
                                      read read.logs read.parquet read.predicate schema shown storage table
 query.receipts              vectors  arguments errors kernels.metrics options query query.grouping read read.predicate
-                                     shown storage version
+                                     shown storage table version
 query.asking                vectors  errors kernels kernels.metrics read read.predicate
 query.files                 vectors  errors options read read.parquet schema storage table
 query.lance                 vectors  errors index.calibration index.kinds kernels kernels.metrics query query.files

@@ -477,7 +477,7 @@ def test_wrong_arguments_are_answered_with_one_sentence(table: WrittenTable, off
         hv.metrics.serve(0, adress="::1")  # type: ignore[call-arg]
 
 
-def test_a_file_that_cannot_be_written_is_said_so(off: None, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_said_so(photos: BlobTable, off: None, tmp_path: Path) -> None:
     shut = tmp_path / "shut"
     shut.mkdir()
     for path, why in {
@@ -488,6 +488,10 @@ def test_a_file_that_cannot_be_written_is_said_so(off: None, tmp_path: Path) -> 
             InvalidArgumentError, match=f"metrics cannot be written to '{path}': {why}.*; name a file in"
         ):
             hv.metrics.write_text(path)
+    with pytest.raises(
+        InvalidArgumentError, match=f"the file of metrics '.*' would lie among .* of the table '{photos.path}'"
+    ):
+        hv.metrics.write_text(photos.path / "x.prom")
     for path in (None, 3, ""):
         with pytest.raises(InvalidTypeError, match="the file of metrics must be a path, not"):
             hv.metrics.write_text(path)  # type: ignore[arg-type]

@@ -590,6 +590,9 @@ def test_the_command_says_what_is_wrong(table: WrittenTable, rows: list[Row], tm
     file.write_text("[]")
     code, _, err = said("replay", file)
     assert (code, err) == (2, "hudi-vector: this is no receipt: it is list, not a JSON object\n")
+    with pytest.raises(InvalidArgumentError, match=f"the receipt '.*' would lie among .* of the table '{table.path}'"):
+        receipt_of(table).save(table.path / "b" / "receipt.json")
+    assert not (table.path / "b" / "receipt.json").exists()
 
 
 def test_settings_open_the_storage(table: WrittenTable) -> None:

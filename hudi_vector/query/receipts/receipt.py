@@ -27,6 +27,7 @@ from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.options import CACHE_MAX_BYTES
 from hudi_vector.shown import Shown
 from hudi_vector.storage.stored_values import at_least, null_or_from, one_of, shaped
+from hudi_vector.table.around import require_outside
 
 __all__ = [
     "SETTINGS",
@@ -285,6 +286,7 @@ class Receipt(Shown):
             path: The file.
 
         Raises:
+            InvalidArgumentError: The file would lie among the data files of a table.
             OSError: The file cannot be written.
 
         Example:
@@ -293,6 +295,7 @@ class Receipt(Shown):
             >>> hv.replay(None, "/tmp/receipt.json").same
             True
         """
+        require_outside(path, "the receipt")
         Path(path).write_text(self.to_json() + "\n", "utf-8")
 
     def rows(self) -> list[dict[str, Any]]:
