@@ -13,11 +13,13 @@ import io
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from moto.core import serialize
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+from moto.s3.models import FakeKey
 from moto.server import main
 from slow_store import MANY, joined, parted
 from werkzeug.test import run_wsgi_app
@@ -51,7 +53,18 @@ def _answers(
         yield [int(status.split(" ")[0]), list(found.items())], b"".join(parts)
 
 
+def _in_milliseconds(moment: datetime) -> str:
+    """A time as MinIO and Google's XML interface list it; their answers to a HEAD have whole seconds."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
 if __name__ == "__main__":
+    FakeKey.last_modified_ISO8601 = property(  # type: ignore[assignment,method-assign]
+        lambda key: _in_milliseconds(key.last_modified)
+    )
+    serialize.TimestampSerializer._timestamp_iso8601_zeroed = (  # type: ignore[method-assign]
+        lambda _, moment: _in_milliseconds(moment)
+    )
     # For each request moto looks through its folders, nearly two hundred, for the names of the services that it has.
     DomainDispatcherApplication.get_backend_for_host = functools.cache(  # type: ignore[method-assign]
         DomainDispatcherApplication.get_backend_for_host

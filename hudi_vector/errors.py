@@ -11,7 +11,7 @@
     ├── InvalidTypeError              (also TypeError)    a value of the wrong type
     ├── TableNotFoundError            (also LookupError)  no such table, or no Hudi table at the path
     ├── UnsupportedTableError                             a table layout that cannot be read as asked
-    │   └── UnmergeableError                              log files that only Spark can merge
+    │   └── UnmergeableError                              files that only Spark can read
     ├── InstantNotAvailableError      (also LookupError)  a snapshot that does not exist or is gone
     ├── DataFileError                 (also OSError)      a data file that is missing or unreadable
     │   └── BlobReadError                                 a blob whose bytes cannot be read
@@ -125,7 +125,7 @@ class UnsupportedTableError(HudiVectorError):
 
 
 class UnmergeableError(UnsupportedTableError):
-    """The log files of a file slice can only be merged by Spark."""
+    """A file slice can only be read by Spark: its log files merged, or dates of an older calendar converted."""
 
 
 class InstantNotAvailableError(HudiVectorError, LookupError):

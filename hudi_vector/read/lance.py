@@ -80,7 +80,7 @@ class LanceSlice:
             for _, batch in stored.batches(held or list(stored.names[:1])):
                 part = conform(batch, spec.fields(names))
                 if spec.predicate is not None:
-                    mask = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
+                    mask = self._passing(batch)
                     part = part.filter(pa.array(mask))
                 yield part
 
@@ -119,11 +119,19 @@ class LanceSlice:
         for positions, batch in stored.batches(held or [spec.column.name]):
             kept = np.ones(batch.num_rows, np.bool_)
             if spec.predicate is not None:
-                kept = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
+                kept = self._passing(batch)
             mask[positions[kept]] = True
             counts.rows += batch.num_rows
             counts.filtered += int((~kept).sum())
         return mask
+
+    def _passing(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Return a mask of the rows that pass the predicate, which may name no column."""
+        spec = self._spec
+        assert spec.predicate is not None
+        if not spec.filter_columns:
+            return evaluate(spec.predicate, pa.table({"": pa.nulls(batch.num_rows)}), spec.zone)
+        return evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
 
     def _blocks_key(self, predicate: Predicate | None) -> tuple[object, ...]:
         return (self._file, "lance", self._spec.column, predicate, self._spec.zone)
@@ -140,7 +148,7 @@ class LanceSlice:
             counts.rows += batch.num_rows
             positions, array = offsets, batch.column(batch.schema.get_field_index(spec.column.name))
             if spec.predicate is not None:
-                mask = evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
+                mask = self._passing(batch)
                 counts.filtered += int((~mask).sum())
                 positions, array = positions[mask], array.filter(pa.array(mask))
             if len(array):

@@ -15,7 +15,7 @@ from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.storage import StorageOptions, lance_options, scheme_of
 from hudi_vector.table.model import FragmentInfo
 
-__all__ = ["FragmentRows", "StoredRows", "lance_path", "open_dataset"]
+__all__ = ["FragmentRows", "StoredRows", "dataset_of", "lance_path", "open_dataset"]
 
 _BATCH_ROWS = 8192
 _OFFSET_BITS = np.uint64(0xFFFFFFFF)
@@ -49,7 +49,7 @@ class FragmentRows:
 
     def __init__(self, info: FragmentInfo, options: StorageOptions) -> None:
         self._uri = info.uri
-        dataset = open_dataset(info.dataset, info.version, options)
+        dataset = dataset_of(info, options)
         found = dataset.get_fragment(info.fragment)
         if found is None:
             raise DataFileError(f"version {info.version} of '{info.dataset}' has no fragment {info.fragment}")
@@ -93,6 +93,20 @@ def open_dataset(uri: str, version: int | str | None, options: StorageOptions) -
     if isinstance(version, int):
         return _opened(uri, version, options)
     return _open(uri, version, options)
+
+
+def dataset_of(info: FragmentInfo, options: StorageOptions) -> Any:
+    """Open the dataset of a fragment at its version; raise DataFileError if there is none.
+
+    A dataset that was removed and written again begins with version 1 again, which this process may know from before.
+    """
+    dataset = open_dataset(info.dataset, info.version, options)
+    fragment = dataset.get_fragment(info.fragment)
+    if fragment is None or not info.uri.endswith(f"/{fragment.data_files()[0].path}"):
+        _opened.cache_clear()
+        _session.cache_clear()
+        dataset = open_dataset(info.dataset, info.version, options)
+    return dataset
 
 
 def _require_lance_storage(uri: str) -> None:

@@ -28,6 +28,7 @@ from hudi_vector.spark.unwrap import Peeled, peel
 from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text, scheme_of
 from hudi_vector.storage.disk_cache import disk_cache_at
 from hudi_vector.storage.settings import HADOOP_KEYS
+from hudi_vector.table.config import PROPERTIES, PROPERTIES_COPY
 from hudi_vector.table.instants import AsOf
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -213,7 +214,7 @@ def _require_table_at(spark: SparkSession, path: str) -> None:
     try:
         folder = paths(path)
         system = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-        found = system.exists(paths(folder, ".hoodie/hoodie.properties"))
+        found = any(system.exists(paths(folder, name)) for name in (PROPERTIES, PROPERTIES_COPY))
     except Py4JJavaError as problem:
         why = _why_absent(spark, path) or f"'{path}' cannot be opened: {_java_message(problem)}"
         raise TableNotFoundError(why) from None

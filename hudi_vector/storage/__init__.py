@@ -25,7 +25,7 @@ from hudi_vector.storage.credentials.clients import (
 )
 from hudi_vector.storage.credentials.s3 import s3_arguments
 from hudi_vector.storage.local_files import in_its_folder, move_new, remove_empty, remove_file, remove_tree, scan, sync
-from hudi_vector.storage.objects import ObjectFile, Objects, is_addressed, objects_at
+from hudi_vector.storage.objects import SECOND_NS, ObjectFile, Objects, is_addressed, objects_at
 from hudi_vector.storage.settings import StorageOptions
 from hudi_vector.storage.writeback import begin_writeback
 
@@ -357,7 +357,12 @@ class Storage:
         entry = self.filesystem.get_file_info(self.path(uri))
         if entry.type != pafs.FileType.File:
             return None
-        return FileInfo(uri, entry.size, int(entry.mtime_ns or 0))
+        return FileInfo(uri, entry.size, self._mtime_ns(entry))
+
+    def _mtime_ns(self, entry: pafs.FileInfo) -> int:
+        """Return the modification time that pyarrow found, of whole seconds on S3, as `Objects` has it."""
+        mtime_ns = int(entry.mtime_ns or 0)
+        return mtime_ns - mtime_ns % SECOND_NS if self.scheme == "s3" else mtime_ns
 
     def open(self, uri: str, mapped: bool = True, size: int | None = None, mtime_ns: int | None = None) -> Any:
         """Open a data file for random reads; raise DataFileError if it is missing or cannot be opened.
@@ -583,7 +588,7 @@ class Storage:
         selector = pafs.FileSelector(self.path(uri), recursive=recursive, allow_not_found=True)
         entries: list[pafs.FileInfo] = self.filesystem.get_file_info(selector)
         files = [
-            FileInfo(self.uri(entry.path), entry.size, int(entry.mtime_ns or 0))
+            FileInfo(self.uri(entry.path), entry.size, self._mtime_ns(entry))
             for entry in entries
             if entry.type == pafs.FileType.File
         ]

@@ -23,7 +23,7 @@ from hudi_vector.storage.disk_cache import DiskCache
 from hudi_vector.storage.parallel import Traffic, each, one_request, traffic
 from hudi_vector.storage.settings import StorageOptions
 
-__all__ = ["END_BYTES", "ObjectFile", "Objects", "PositionedFile", "is_addressed", "objects_at"]
+__all__ = ["END_BYTES", "SECOND_NS", "ObjectFile", "Objects", "PositionedFile", "is_addressed", "objects_at"]
 
 _PART_BYTES = 8 << 20
 _STREAMED_BYTES = 1 << 20
@@ -31,6 +31,7 @@ _PAGE = 1000
 """The most names that an answer to a listing has."""
 # The footer of a Hudi base file holds a Bloom filter of some 430 KB; the page index lies before it.
 END_BYTES = 512 << 10
+SECOND_NS = 1_000_000_000
 _state = {"is_used": False, "was_forked": False}
 _UNADDRESSED = re.compile(r"[\x00-\x1f\x7f]")
 _RETRY: Mapping[str, Any] = {"max_retries": 8, "retry_timeout": timedelta(seconds=120)}
@@ -476,7 +477,8 @@ def _reason(text: str) -> str:
 
 
 def _nanoseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+    """Return a time in ns since 1970, of whole seconds: MinIO lists milliseconds, and answers a HEAD in seconds."""
+    return (moment - _EPOCH) // timedelta(seconds=1) * SECOND_NS
 
 
 def _proxy_url(proxy: Mapping[str, Any]) -> str:

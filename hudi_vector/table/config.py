@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hudi_vector.errors import DataFileError
 from hudi_vector.table.layout import TimelineLayout, timeline_path
 
-__all__ = ["TableConfig", "parse_properties", "properties_of"]
+__all__ = ["PROPERTIES", "PROPERTIES_COPY", "TableConfig", "parse_properties", "properties_of", "read_properties"]
+
+PROPERTIES = ".hoodie/hoodie.properties"
+"""Where a table's settings lie, below its base path."""
+
+PROPERTIES_COPY = f"{PROPERTIES}.backup"
+"""Their copy, while Hudi changes them: it removes the file before it writes the new one."""
+
+_VERSION = "hoodie.table.version"
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*[=: \t\f]")
@@ -91,7 +100,7 @@ class TableConfig:
             text = next((properties[key] for key in keys if properties.get(key)), "")
             return tuple(name.split(":")[0].strip() for name in text.split(",") if name.strip())
 
-        version = int(properties.get("hoodie.table.version", "0"))
+        version = int(properties.get(_VERSION, "0"))
         return cls(
             name=properties.get("hoodie.table.name", ""),
             version=version,
@@ -133,6 +142,24 @@ def _has_plain_merge(properties: Mapping[str, str]) -> bool:
     if mode == "CUSTOM" or (payload and payload not in _PLAIN_PAYLOADS):
         return False
     return mode is not None or strategy is None or strategy in _PLAIN_STRATEGIES
+
+
+def read_properties(read: Callable[[str], bytes | None], table: str) -> bytes | None:
+    """Return the content of ``hoodie.properties``, or of its copy where that file is missing or not whole.
+
+    `read` returns the content of a file, and None or FileNotFoundError if there is none. The result is None if there is
+    no table at the base path `table`.
+    """
+    content = None
+    # Hudi may have put the file back after it was looked for.
+    for name in (PROPERTIES, PROPERTIES_COPY, PROPERTIES):
+        found = None
+        with suppress(FileNotFoundError):
+            found = read(f"{table.rstrip('/')}/{name}")
+        if found is not None and _VERSION.encode() in found:
+            return found
+        content = found or content
+    return content
 
 
 def properties_of(content: bytes, uri: str) -> dict[str, str]:

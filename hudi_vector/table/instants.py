@@ -7,7 +7,9 @@ selects the actions completed no later than it; it is converted to a time of the
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any
@@ -15,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hudi_vector.errors import InvalidArgumentError
 
-__all__ = ["AsOf", "Moment", "Seen", "as_timeline_time", "epoch_seconds", "parse_as_of", "zone_info"]
+__all__ = ["AsOf", "Moment", "Seen", "as_timeline_time", "epoch_seconds", "local_zone", "parse_as_of", "zone_info"]
 
 _INSTANT = re.compile(r"\d{14}(\d{3})?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -153,6 +155,21 @@ def epoch_seconds(instant: str, zone: str) -> float | None:
     except ValueError:
         return None
     return (local - _EPOCH).total_seconds() + int(instant[14:] or 0) / 1000
+
+
+def local_zone(localtime: str = "/etc/localtime") -> str:
+    """Return the time zone of this machine: the variable TZ, else the region that `localtime` is a link to.
+
+    Without either, it is the offset of today, which another season may not have.
+    """
+    named = os.environ.get("TZ")
+    if named:
+        return named.lstrip(":")
+    region = os.path.realpath(localtime).partition("/zoneinfo/")[2]
+    if region:
+        with suppress(ZoneInfoNotFoundError, ValueError):
+            return ZoneInfo(region).key
+    return datetime.now().astimezone().strftime("%z")
 
 
 def zone_info(name: str) -> tzinfo:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,8 +13,8 @@ from hudi_vector.errors import DataFileError, InstantNotAvailableError, TableNot
 from hudi_vector.storage import FileInfo, Storage, join, open_storage
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import arrow_schema
-from hudi_vector.table.config import TableConfig
-from hudi_vector.table.instants import AsOf, Seen, as_timeline_time
+from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
+from hudi_vector.table.instants import AsOf, Seen, as_timeline_time, local_zone
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.recent import Recent
 from hudi_vector.table.slices import latest_slices, lost_file
@@ -45,11 +43,8 @@ class NativeTable:
         self._listed: list[FileInfo] | None
         # The folder is guessed, so that the properties and the timeline are asked for at once.
         self.config, self._listed = self.storage.together(self._read_config, self._first_listing)
-        if self.config.version not in _SUPPORTED_VERSIONS:
-            raise UnsupportedTableError(
-                f"'{source.name}' is a Hudi table of version {self.config.version}; "
-                f"versions {', '.join(map(str, _SUPPORTED_VERSIONS))} can be read: upgrade the table"
-            )
+        # The identity of the timeline for which the properties were read last.
+        self._configured_for: str | None = None
         if self.config.layout.folder(source.uri) != join(source.uri, _HOODIE, _USUAL_TIMELINE):
             self._listed = None
 
@@ -78,7 +73,7 @@ class NativeTable:
 
     def timeline_zone(self, writers_zone: str | None) -> str:
         """Return the zone of the instants: UTC if the table says so, else `writers_zone`, else this machine's zone."""
-        return "UTC" if self.config.timeline_zone == "UTC" else writers_zone or _local_zone()
+        return "UTC" if self.config.timeline_zone == "UTC" else writers_zone or local_zone()
 
     def snapshot(self, as_of: AsOf | None = None, writers_zone: str | None = None) -> Snapshot:
         """Return the snapshot of the table now (`as_of` None) or at a point in its history, with all its files.
@@ -91,13 +86,15 @@ class NativeTable:
         listed, self._listed = self._listed, None
         for _ in range(_MAXIMUM_ATTEMPTS):
             # A listing from before the files were listed serves as well: the one after them shows any change since.
-            whole = self.timeline() if listed is None else self._timeline_of(listed)
+            config, whole = self.config, self.timeline() if listed is None else self._timeline_of(listed)
             listed = None
+            if self._is_other_table(whole):
+                continue
             visible, cut = self._visible(whole, as_of, writers_zone)
             until = as_of.seen.instant if as_of is not None and as_of.seen is not None else None
             slices = self._slices(whole, visible, cut, until)
             # A commit and a clean in between may have removed files that this timeline shows.
-            if slices is not None:
+            if slices is not None and self.config is config:
                 break
         else:
             raise DataFileError(f"'{self.source.name}' changed during {_MAXIMUM_ATTEMPTS} listings; try again")
@@ -106,7 +103,7 @@ class NativeTable:
         schema = self.schema(visible if commits or until is None else whole)
         return Snapshot(
             source=self.source,
-            config=self.config,
+            config=config,
             identity=visible.identity,
             instant=commits[-1].requested if commits else until,
             watermark=visible.watermark,
@@ -118,6 +115,21 @@ class NativeTable:
             pending=visible.pending,
             older_schemas=self._older_schemas(slices, visible, schema),
         )
+
+    def _is_other_table(self, whole: Timeline) -> bool:
+        """Read the properties again if this timeline is another one or empty; return True if they were changed.
+
+        A table that was upgraded has another timeline, and its old one is left empty; one that was dropped and made
+        again may have other partition columns.
+        """
+        known, self._configured_for = self._configured_for, whole.identity
+        if known is None or (known == whole.identity and whole.commits):
+            return False
+        config = self._read_config()
+        if config == self.config:
+            return False
+        self.config = config
+        return True
 
     def _older_schemas(self, slices: tuple[FileSlice, ...], visible: Timeline, schema: pa.Schema) -> frozenset[str]:
         """Return the instants of base files that have log files and whose columns differ from the newest schema."""
@@ -327,17 +339,23 @@ class NativeTable:
         return _action(self.storage, self.config.layout.file(self.source.uri, instant), instant)
 
     def _read_config(self) -> TableConfig:
-        uri = join(self.source.uri, _HOODIE, "hoodie.properties")
+        """Return the table's properties; raise UnsupportedTableError if tables of its version cannot be read."""
+        uri = join(self.source.uri, PROPERTIES)
         try:
-            return _parsed_config(self.storage.read(uri), uri)
-        except FileNotFoundError:
-            raise TableNotFoundError(
-                f"there is no Hudi table at '{self.source.name}': '{uri}' does not exist"
-            ) from None
+            content = read_properties(self.storage.read, self.source.uri)
         except DataFileError:
             raise
         except OSError as problem:
             raise DataFileError(f"'{uri}' cannot be read: {problem}") from problem
+        if content is None:
+            raise TableNotFoundError(f"there is no Hudi table at '{self.source.name}': '{uri}' does not exist")
+        config = _parsed_config(content, uri)
+        if config.version not in _SUPPORTED_VERSIONS:
+            raise UnsupportedTableError(
+                f"'{self.source.name}' is a Hudi table of version {config.version}; "
+                f"versions {', '.join(map(str, _SUPPORTED_VERSIONS))} can be read: upgrade the table"
+            )
+        return config
 
 
 class _ArchivedCompletions:
@@ -396,12 +414,3 @@ _arrow_schema = lru_cache(maxsize=256)(arrow_schema)
 
 def _columns(schema: pa.Schema) -> set[tuple[str, str]]:
     return {(field.name, str(field.type)) for field in schema}
-
-
-def _local_zone() -> str:
-    named = os.environ.get("TZ")
-    if named:
-        return named.lstrip(":")
-    offset = -time.altzone if time.localtime().tm_isdst else -time.timezone
-    sign = "+" if offset >= 0 else "-"
-    return f"{sign}{abs(offset) // 3600:02d}:{abs(offset) % 3600 // 60:02d}"

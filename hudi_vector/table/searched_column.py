@@ -14,7 +14,7 @@ from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedT
 from hudi_vector.options import SEARCHED_COLUMNS
 from hudi_vector.schema import HUDI_TYPE
 from hudi_vector.storage import join, open_storage
-from hudi_vector.table.config import properties_of
+from hudi_vector.table.config import PROPERTIES, properties_of, read_properties
 from hudi_vector.table.model import Snapshot
 
 __all__ = ["FROM_THE_START", "PROPERTY", "Choice", "choices_of", "searched_column", "stored"]
@@ -66,8 +66,9 @@ def searched_column(snapshot: Snapshot) -> str:
     name = snapshot.source.name
     if not snapshot.config.version:
         raise InvalidArgumentError(f"name the column of '{name}': only a Hudi table keeps which column is searched")
-    uri = join(snapshot.source.uri, ".hoodie", "hoodie.properties")
-    properties = properties_of(open_storage(uri, snapshot.source.options).read(uri), uri)
+    table = snapshot.source.uri
+    content = read_properties(open_storage(table, snapshot.source.options).read, table) or b""
+    properties = properties_of(content, join(table, PROPERTIES))
     oldest = min(snapshot.commits, default="")
     for choice in reversed(choices_of(properties, name)):
         # Commits from before the oldest one of the active timeline are archived; they are part of every snapshot.

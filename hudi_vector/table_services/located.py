@@ -9,6 +9,7 @@ from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
 from hudi_vector.options import Settings
 from hudi_vector.storage import StorageOptions, join, normalise, open_storage, path_text, scheme_of
+from hudi_vector.table.config import PROPERTIES, PROPERTIES_COPY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +49,8 @@ def locate_here(name: Any, settings: Settings | None = None, look: bool = True) 
     root, options = normalise(path), StorageOptions.of({} if settings is None else settings.values)
     if not look and scheme_of(root) != "file":
         return root, root, options
-    if open_storage(root, options).info(join(root, ".hoodie/hoodie.properties")) is None:
+    storage = open_storage(root, options)
+    if all(storage.info(join(root, name)) is None for name in (PROPERTIES, PROPERTIES_COPY)):
         raise TableNotFoundError(
             f"there is no Hudi table at '{path}': it has no .hoodie/hoodie.properties; give the table's base path"
         )

@@ -13,7 +13,7 @@ from hudi_vector.spark.catalyst.settings import pairs_of
 from hudi_vector.spark.relation_schema import relation_schema
 from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import normalise, path_text
-from hudi_vector.table.config import TableConfig, properties_of
+from hudi_vector.table.config import PROPERTIES, TableConfig, properties_of, read_properties
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 
@@ -140,8 +140,7 @@ def _catalog_target(
 def _existing(
     spark: SparkSession, files: Files, table: str, path: str, columns: StructType | None = None
 ) -> ExistingTable | None:
-    uri = path + "/.hoodie/hoodie.properties"
-    content = files.read(uri)
+    uri, content = f"{path}/{PROPERTIES}", read_properties(files.read, path)
     if content is None:
         if not files.is_empty(path):
             raise InvalidArgumentError(f"'{table}' is not empty and holds no Hudi table; write to an empty folder")

@@ -30,7 +30,7 @@ from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.fitness import require_fit, require_workers
 from hudi_vector.spark.catalyst.local_rows import no_rows
 from hudi_vector.spark.catalyst.settings import session_settings
-from hudi_vector.table.config import TableConfig
+from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
 from hudi_vector.writing.blobs.columns import converted_schema
 from hudi_vector.writing.blobs.plan import plan_blobs
 from hudi_vector.writing.blobs.upload import BlobTarget, upload_and_write
@@ -52,6 +52,7 @@ from hudi_vector.writing.hudi_options import (
 from hudi_vector.writing.layout import Layout, agree_on_layout, agree_on_vectors
 from hudi_vector.writing.local_frames import ArrowStream, spark_frame
 from hudi_vector.writing.new_table import NewTable
+from hudi_vector.writing.partition_values import FolderNames, refusing_partitions
 from hudi_vector.writing.request import BlobSpecs, VectorSpec, WriteRequest, write_request
 from hudi_vector.writing.result import WriteResult
 from hudi_vector.writing.target import Target, resolve_target, vector_columns
@@ -153,7 +154,8 @@ def write(
         and reason.
 
     Raises:
-        InvalidArgumentError: An argument is not allowed or differs from the existing table, or keys occur twice.
+        InvalidArgumentError: An argument is not allowed or differs from the existing table, keys occur twice, or text
+            of a partition column is no path of a partition, as ``..``.
         UnknownColumnError: A named column is not in the DataFrame.
         DimensionMismatchError: Vectors have another length than the column.
         InvalidVectorError: Vectors are invalid and the policy is ``fail``.
@@ -207,6 +209,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     files = Files(df.sparkSession)
     plan = plan_write(df, request, files)
     df, erased = _without_erased(df, plan)
+    df = _with_partitions(df, plan)
     if not plan.blobs:
         return replace(_checked_write(df, df, plan, files), erased=erased)
     require_workers(df.sparkSession)  # fail before the table is made, not in the first task after it
@@ -243,6 +246,15 @@ def _without_erased(df: DataFrame, plan: WritePlan) -> tuple[DataFrame, int]:
     if policy == OFF or plan.target.existing is None or plan.request.operation == "delete":
         return df, 0
     return without_erased(df, plan.target.path, plan.layout.record_key, plan.layout.partition_by, policy)
+
+
+def _with_partitions(df: DataFrame, plan: WritePlan) -> DataFrame:
+    """Return the rows with the check of their partition values; what is deleted was written before."""
+    if plan.request.operation == "delete":
+        return df
+    config = plan.target.existing.config if plan.target.existing else None
+    names = FolderNames.of(config, plan.request.options, by_name=plan.target.quoted_name is not None)
+    return refusing_partitions(df, plan.layout.partition_by, names)
 
 
 def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Files) -> WriteResult:
@@ -441,9 +453,8 @@ def _being_clustered(plan: WritePlan) -> str:
 
 
 def _config(files: Files, target: Target) -> TableConfig | None:
-    uri = target.path + "/.hoodie/hoodie.properties"
-    content = files.read(uri)
-    return TableConfig.of_file(content, uri) if content is not None else None
+    content = read_properties(files.read, target.path)
+    return TableConfig.of_file(content, f"{target.path}/{PROPERTIES}") if content is not None else None
 
 
 def _without_meta_columns(df: DataFrame) -> DataFrame:

@@ -288,8 +288,10 @@ def group_stats(oracle, tmp_path_factory) -> list:
     path = str(tmp_path_factory.mktemp("groups") / "rows.parquet")
     pq.write_table(oracle.rows, path, row_group_size=3, store_decimal_as_integer=True)
     metadata = pq.read_metadata(path)
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    return [(row_group_stats(group, oracle.rows.schema), group.num_rows) for group in groups]
+    groups = range(metadata.num_row_groups)
+    return [
+        (row_group_stats(metadata, group, oracle.rows.schema), metadata.row_group(group).num_rows) for group in groups
+    ]
 
 
 def check_filters(spark, oracle: Oracle, group_stats: list, zone: str, ansi: bool, seed: int, count: int) -> None:

@@ -7,9 +7,11 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 from support import tables
+from support.quick import QUICK, set_to
 
 import hudi_vector as hv
 from hudi_vector import options
+from hudi_vector.errors import UnsupportedTableError
 
 TYPES = """
     id LONG,
@@ -157,3 +159,26 @@ def test_values_from_before_a_type_was_widened_are_those_of_spark(spark, widened
             }
             exact = np.linalg.norm(np.array(wanted[row["id"]]["a"]) - query)
             assert row["_distance"] == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_dates_of_sparks_older_calendar_are_read_by_spark(spark, tmp_path, table_type):
+    """Spark notes in the footer that they are other numbers; the slice with log files is merged by hudi-rs."""
+    path = str(tmp_path / "t")
+    with set_to(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}):
+        rows = spark.sql("SELECT id, date'1500-03-01' AS d, array(id * 1.0F, 1F) AS emb FROM range(3)").coalesce(1)
+        layout = {"record_key": "id", "vectors": {"emb": 2}, "table_type": table_type, "options": QUICK}
+        hv.write(rows, path, operation="bulk_insert", **layout)
+        if table_type == "mor":
+            hv.write(rows.where("id = 1"), path, **layout)
+    assert {str(row.d) for row in spark.read.format("hudi").load(path).collect()} == {"1500-03-01"}
+    for asked in ({"columns": ["id", "d"]}, {"columns": ["id"], "filter": "d = DATE '1500-03-01'"}):
+        for execution in ("local", "distributed"):
+            hits = hv.search(spark, path, "emb", [0.0, 1.0], 5, metric="l2", execution=execution, **asked)
+            assert [str(row["d"]) if "d" in row else "1500-03-01" for row in hits.collect()] == ["1500-03-01"] * 3
+        with (
+            pytest.raises(UnsupportedTableError, match=r"column 'd' of .* \(LEGACY\), which only Spark reads"),
+            hv.open(path, column="emb") as opened,
+        ):
+            opened.search([0.0, 1.0], 5, **asked)
+    assert len(hv.search(spark, path, "emb", [0.0, 1.0], 5, columns=["id"]).collect()) == 3

@@ -29,6 +29,7 @@ from hudi_vector.schema import VectorType, vector_field
 from hudi_vector.table.config import parse_properties
 from hudi_vector.writing import writer
 from hudi_vector.writing.findings import Findings, inspect_rows
+from hudi_vector.writing.partition_values import FolderNames, refusing_partitions
 from hudi_vector.writing.vectors.columns import vector_column
 
 if TYPE_CHECKING:
@@ -463,6 +464,43 @@ def test_one_key_in_two_partitions_is_two_rows(spark, path):
     assert properties(path)["hoodie.table.keygenerator.type"] == "COMPLEX"
     with pytest.raises(InvalidArgumentError, match="the first is id = 1, and operation 'insert' would"):
         write(frame, path, record_key="id", operation="insert", options={"hoodie.index.type": "GLOBAL_SIMPLE"})
+
+
+@pytest.mark.parametrize("value", ["..", "a/../../b", ".", ".hoodie", "a//b", "/a"])
+def test_no_row_is_written_where_no_reader_looks(spark, tmp_path, value):
+    frame = rows(spark, [(1, "fine", 1, [1.0]), (2, value, 1, [2.0])])
+    with pytest.raises(InvalidArgumentError, match=f"'p' holds '{value}', which .* none of the table's partitions"):
+        writer.write(frame, tmp_path / "t", record_key="id", partition_by="p", vectors={"emb": 1})
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("hive_style", [False, True])
+@pytest.mark.parametrize("url_encode", [False, True])
+def test_which_partition_values_are_refused(spark, hive_style, url_encode):
+    """The parts of the path as Hudi makes it decide; readers with its metadata table need names of all of them."""
+
+    def is_odd(path: str, metadata: bool) -> bool:
+        parts = path.split("/")
+        return bool({".", ".."} & set(parts)) or parts[0] == ".hoodie" or (metadata and "" in parts)
+
+    def folder(name: str, value: str | None) -> str:
+        shown = "x" if not value else value.replace("/", "%2F") if url_encode else value
+        return f"{name}={shown}" if hive_style else shown
+
+    def refuses(row: tuple, names: FolderNames) -> bool:
+        checked = refusing_partitions(planned(spark, [row], "p string, q string"), ("p", "q"), names)
+        try:
+            return checked.count() != 1
+        except Exception as problem:
+            return "InvalidArgumentError: nothing was written: a row's partition column" in str(problem)
+
+    values = [None, "", "a", "..a", "a..", ".a", "...", ".hoodie_x", "..", ".", ".hoodie", ".hoodie/a", "a/.hoodie"]
+    values += ["a/b", "a//b", "/a", "a/", "/", "../a", "a/..", "a/./b", "a/../b"]
+    for metadata in (False, True):
+        names = FolderNames(hive_style, url_encode, metadata)
+        for row in [*((value, "x") for value in values), *(("x", value) for value in values)]:
+            path = f"{folder('p', row[0])}/{folder('q', row[1])}"
+            assert refuses(row, names) == is_odd(path, metadata), (row, metadata)
 
 
 def test_partitions_and_tables_are_overwritten(spark, path):

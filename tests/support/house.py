@@ -143,7 +143,7 @@ spark.blobs                 blobs    arguments blobs blobs.counts blobs.reading 
 writing.blobs               blobs    arguments blobs blobs.containers blobs.storing blobs.uploads errors options schema
                                      spark spark.catalyst storage table writing
 writing.rewriting           blobs    arguments blobs blobs.containers blobs.copies errors kernels read schema
-                                     spark.blobs spark.catalyst storage table writing writing.blobs
+                                     spark spark.blobs spark.catalyst storage table writing writing.blobs
 table_services.retention    blobs    blobs.uploads errors storage table
 table_services.plans        blobs    blobs blobs.uploads errors shown storage table
 table_services.references   blobs    blobs blobs.uploads errors progress read read.logs storage table
@@ -167,7 +167,7 @@ table_services              both     arguments blobs blobs.uploads errors option
                                      table_services.references
 writing.erased              both     errors options schema spark spark.catalyst storage
 table_services.erasure      both     arguments blobs blobs.uploads errors events index index.packs options progress
-                                     read.logs shown spark.catalyst storage table table_services table_services.cleaning
+                                     read.logs shown spark spark.catalyst storage table table_services table_services.cleaning
                                      table_services.clustering table_services.compaction table_services.marking
                                      table_services.plans table_services.references table_services.retention
                                      table_services.trash table_services.vector_index writing writing.erased

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_vector as hv
+from hudi_vector.errors import UnsupportedTableError
 
 VECTORS = np.random.default_rng(5).normal(size=(40, 3))
 NAMES = ["a.b", "é.漢", ".", "a.", "v`l", "list.element"]
@@ -56,3 +57,30 @@ def test_filters_ask_the_columns_that_they_name(opened) -> None:
     order = sorted(allowed, key=lambda i: ((VECTORS[i] - query) ** 2).sum())
     hits = table.search(query, k=9, metric="l2", columns=[f"{name}.c"], filter=f"{key} >= 200 AND `n.o.p` = 3")
     assert [row[f"{name}.c"] for row in hits.to_pylist()] == [10 * i for i in order]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_name_that_differs_by_case_is_no_missing_column(tmp_path: Path, first: int) -> None:
+    """Spark reads it; its rows would be missing, or their values NULL."""
+    spellings = [("id", "emb"), ("ID", "emb"), ("id", "EMB")]
+    chosen = [spellings[0], spellings[1 + first]]
+    for number, (key, vector) in enumerate(chosen):
+        held = {key: [number], vector: [[1.0, 0.0]], "other": ["x"]}
+        pq.write_table(pa.table(held), tmp_path / f"{number}.parquet")
+    files = [str(tmp_path / f"{number}.parquet") for number in range(2)]
+    with hv.open(files=files, column="emb") as table:
+        wrong = ("id", "ID") if first == 0 else ("emb", "EMB")
+        with pytest.raises(
+            UnsupportedTableError, match=f"column '{wrong[0]}' is called '{wrong[1]}' in the file .*1.par"
+        ):
+            table.search([1.0, 0.0], k=5, columns=["id"])
+        if first == 0:
+            assert table.search([1.0, 0.0], k=5, columns=["other"]).num_rows == 2
+
+
+def test_columns_whose_names_differ_by_case_alone_are_two(tmp_path: Path) -> None:
+    rows = {"emb": [[1.0, 0.0]], "n": [1]}
+    pq.write_table(pa.table({**rows, "N": [2]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table(rows), tmp_path / "1.parquet")
+    with hv.open(files=[str(tmp_path / f"{number}.parquet") for number in range(2)], column="emb") as table:
+        assert table.search([1.0, 0.0], k=5, columns=["N"])["N"].to_pylist() == [2, None]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hudi_vector.errors import InvalidArgumentError
-from hudi_vector.table.instants import AsOf, as_timeline_time, parse_as_of, zone_info
+from hudi_vector.table.instants import AsOf, as_timeline_time, local_zone, parse_as_of, zone_info
 
 NOON = 1_795_262_400_000_000  # 2026-11-21 12:00:00 UTC
 
@@ -109,3 +110,17 @@ def test_unknown_zones(name: str) -> None:
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 reads six digits at the most")
 def test_nanoseconds_are_cut() -> None:
     assert parse_as_of("2026-11-21 12:00:00.123456789", "UTC").epoch_micros == NOON + 123_456
+
+
+def test_the_zone_of_this_machine_has_its_seasons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The offset of today is another one than that of half a year ago."""
+    july = 1_782_900_000_000_000  # 2026-07-01 10:00 UTC
+    link = tmp_path / "localtime"
+    link.symlink_to("/usr/share/zoneinfo/Europe/Berlin")
+    monkeypatch.delenv("TZ", raising=False)
+    assert as_timeline_time(july, local_zone(str(link))) == "20260701120000000"
+    assert as_timeline_time(july + 180 * 86_400_000_000, local_zone(str(link))) == "20261228110000000"
+    for place in (tmp_path / "none", tmp_path):  # a copy says nothing, and then today's offset is all there is
+        assert zone_info(local_zone(str(place))).utcoffset(None) == datetime.now().astimezone().utcoffset()
+    monkeypatch.setenv("TZ", ":Asia/Tokyo")
+    assert as_timeline_time(july, local_zone(str(link))) == "20260701190000000"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,24 @@ def test_what_a_later_version_left_alone_is_the_same_slice(tmp_path: Path) -> No
     assert after.file_slices[1].base_file != before.file_slices[1].base_file
     assert [entry.base_file.rows for entry in after.file_slices if entry.base_file] == [20, 19, 5]
     assert after.identity != before.identity
+
+
+def test_a_dataset_that_is_written_again_at_its_path(tmp_path: Path) -> None:
+    """Its first version has the number of the one before it, which this process has opened."""
+    path = tmp_path / "a.lance"
+    for number in range(3):
+        made(path, rows(30, first=100 * number, seed=number))
+        with hv.open(lance=path, column="emb") as t:
+            check(t.search(QUERY, k=5, metric="l2", columns=["id"]), expected(path, QUERY, 5))
+        shutil.rmtree(path)
+
+
+def test_a_filter_that_names_no_column(tmp_path: Path) -> None:
+    made(tmp_path / "a.lance", rows(30))
+    with hv.open(lance=tmp_path / "a.lance", column="emb") as t:
+        every = t.search(QUERY, k=99, metric="l2", columns=["id"]).to_pylist()
+        for condition, wanted in {"TRUE": every, "1 = 1": every, "1 = 2": [], "NULL": []}.items():
+            assert t.search(QUERY, k=99, metric="l2", columns=["id"], filter=condition).to_pylist() == wanted
 
 
 def test_a_dataset_without_rows(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_pruning_keeps_every_row_that_evaluation_keeps(rows, predicates):
     table = pa.table(dict(zip("ids", columns, strict=True)))
     file = io.BytesIO()
     pq.write_table(table, file)
-    stats = row_group_stats(pq.read_metadata(file).row_group(0), table.schema)
+    stats = row_group_stats(pq.read_metadata(file), 0, table.schema)
     for predicate in predicates:
         if evaluate(predicate, table, "UTC").any():
             assert may_match(predicate, stats, len(rows), "UTC")
@@ -268,7 +268,7 @@ class TestRowGroupStats:
     def stats(self, table: pa.Table, schema: pa.Schema | None = None, **options) -> dict[str, ColumnStats]:
         file = io.BytesIO()
         pq.write_table(table, file, **options)
-        return row_group_stats(pq.read_metadata(file).row_group(0), schema or table.schema)
+        return row_group_stats(pq.read_metadata(file), 0, schema or table.schema)
 
     def test_every_type(self):
         instant = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
@@ -323,6 +323,12 @@ class TestRowGroupStats:
         table = pa.table({"x": pa.array([1, 2], pa.int8()), "y": pa.array([0.1, 1.1], pa.float32())})
         found = self.stats(table, pa.schema({"x": pa.int64(), "y": pa.float64()}))
         assert found == {"x": ColumnStats(1, 2, 0), "y": ColumnStats(0.1, 1.1, 0)}
+
+    @pytest.mark.parametrize("names", [("a.b", "a"), ("a", "a.b"), ("a",)])
+    def test_a_field_of_a_struct_is_no_column_of_its_path(self, names):
+        columns = {"a.b": pa.array([1, 2]), "a": pa.array([{"b": 100}, {"b": 200}])}
+        found = self.stats(pa.table({name: columns[name] for name in names}), pa.schema({"a.b": pa.int64()}))
+        assert found == ({"a.b": ColumnStats(1, 2, 0)} if "a.b" in names else {})
 
     def test_left_out(self):
         table = pa.table({"x": [1], "l": [[1]], "s": [{"x": 5}]})

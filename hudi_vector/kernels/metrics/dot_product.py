@@ -44,7 +44,8 @@ class _Screen(ProductScreen):
         return queries * -1.0
 
     def within(self, bounds: Floats) -> Floats:
-        return bounds + np.abs(bounds) * 1e-12
+        # A product that left float64 is infinite, and so is its bound.
+        return np.where(np.isinf(bounds), bounds, bounds + np.abs(bounds) * 1e-12)
 
     def between(self, lower: Floats, squares: Floats, error: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
         return lower - np.abs(lower) * 2e-12, lower + np.abs(lower) * 2e-12 + 2.5 * error

@@ -25,7 +25,7 @@ from hudi_vector.query.lance.choice import LanceIndexUse
 from hudi_vector.query.merge import SliceHits
 from hudi_vector.query.plan import SliceAccess
 from hudi_vector.read.lance import LanceSlice
-from hudi_vector.read.lance_fragment import open_dataset
+from hudi_vector.read.lance_fragment import dataset_of
 from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.table.model import FragmentInfo
@@ -112,7 +112,7 @@ class _Probe:
     ) -> None:
         fragments = [_fragment(access) for _, access in entries]
         self._spec, self._use = spec, use
-        self._dataset = open_dataset(use.folder, fragments[0].version, spec.options)
+        self._dataset = dataset_of(fragments[0], spec.options)
         self._numbers = {info.fragment: number for number, info in enumerate(fragments)}
         self._arguments: dict[str, Any] = {}
         if allowed is not None:

@@ -19,6 +19,8 @@ from hudi_vector.kernels.topk import VectorBlock
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.logs.merged_rows import Asked, KeptColumns, is_small, select_rows
+from hudi_vector.read.old_calendar import has_times
+from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.read.predicate.form import evaluate
 from hudi_vector.read.several import SearchColumn, Together, blocks_of
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
@@ -215,6 +217,7 @@ class MergedSlice:
         from hudi import HudiFileGroupReader, HudiReadOptions
 
         present = [name for name in dict.fromkeys(names) if self._spec.schema.get_field_index(name) >= 0]
+        self._require_new_calendar(present)
         try:
             with self._opened(present) as place:
                 reader = HudiFileGroupReader(place.uri, dict(place.options))
@@ -226,6 +229,14 @@ class MergedSlice:
                         yield whole.slice(start, _BATCH_ROWS)
         except Exception as problem:
             raise self._failure(problem) from problem
+
+    def _require_new_calendar(self, names: Sequence[str]) -> None:
+        """Raise UnmergeableError if the base file has values of an older calendar, which hudi-rs does not know."""
+        base = self._slice.base_file
+        times = [field.name for field in self._spec.fields(names) if has_times(field.type)]
+        if times and base is not None and base.name.endswith(".parquet"):
+            with contextlib.closing(DataFile(base, self._spec.options, mapped=False)) as data:
+                data.require_new_calendar(times)
 
     @contextlib.contextmanager
     def _opened(self, names: Sequence[str]) -> Iterator[SlicePlace]:  # noqa: ARG002 - a subclass may provide only `names`

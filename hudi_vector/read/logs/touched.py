@@ -31,15 +31,14 @@ from hudi_vector.read.logs.merged import MergedSlice, SlicePlace
 from hudi_vector.read.logs.record_keys import keys_of_file
 from hudi_vector.read.parquet.data_file import DataFile, reading
 from hudi_vector.read.spec import ScanSpec
-from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
-from hudi_vector.table.config import TableConfig
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
+from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
 from hudi_vector.table.deleted_rows import DeletedRows
 from hudi_vector.table.model import FileSlice
 
 __all__ = ["Touched", "TouchedSlice", "touched_rows"]
 
 _LOG = logging.getLogger("hudi_vector.search")
-_PROPERTIES = ".hoodie/hoodie.properties"
 _MOST_SHARE = 0.75
 """If log files touch a larger share of the base file than this, the whole slice is merged."""
 
@@ -167,9 +166,9 @@ class TouchedSlice(MergedSlice):
     def _fill(self, folder: str, whole: SlicePlace, names: Sequence[str]) -> None:
         """Write a table with one slice to a folder: the table properties, the log files and the touched base rows."""
         storage = open_storage(self._spec.table_uri, self._spec.options)
-        settings = storage.read(join(self._spec.table_uri, _PROPERTIES))
+        settings = read_properties(storage.read, self._spec.table_uri) or b""
         os.mkdir(f"{folder}/.hoodie")
-        with open(f"{folder}/{_PROPERTIES}", "wb") as file:
+        with open(f"{folder}/{PROPERTIES}", "wb") as file:
             file.write(settings)
         for path in (*whole.logs, whole.base):
             os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)

@@ -38,9 +38,10 @@ from hudi_vector.read.logs.blocks import (
 )
 from hudi_vector.read.logs.keys import keys_of_block
 from hudi_vector.read.parquet.data_file import reading
-from hudi_vector.storage import StorageOptions, join, open_storage
+from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table.avro_schema import require_finite
+from hudi_vector.table.config import PROPERTIES, read_properties
 from hudi_vector.table.model import FileSlice, Snapshot
 
 __all__ = ["LogVersions", "Version", "log_versions", "merged_columns", "valid_versions"]
@@ -50,7 +51,6 @@ Version = tuple[str, str]
 
 _KEY, _SEQNO = "_hoodie_record_key", "_hoodie_commit_seqno"
 _MARKS = ("_hoodie_is_deleted", "_hoodie_operation")
-_PROPERTIES = ".hoodie/hoodie.properties"
 _PARTIAL = 7
 # Header entries with positions of rows in the base file, whose copy has other positions.
 _POSITIONS = (5, 8)
@@ -110,9 +110,9 @@ def valid_versions(
     storage, root = open_storage(snapshot.source.uri, options), snapshot.source.uri
     folder = tempfile.mkdtemp(prefix="hudi-vector-")
     try:
-        settings = storage.read(join(root, _PROPERTIES))
+        settings = read_properties(storage.read, root) or b""
         paths = [file.uri.removeprefix(f"{root}/") for file in file_slice.files]
-        for path, content in zip([_PROPERTIES, *paths[1:]], [settings, *logs.files], strict=True):
+        for path, content in zip([PROPERTIES, *paths[1:]], [settings, *logs.files], strict=True):
             _write(f"{folder}/{path}", content)
         _write(f"{folder}/{paths[0]}", b"")
         pq.write_table(base, f"{folder}/{paths[0]}", compression="none", store_schema=False)

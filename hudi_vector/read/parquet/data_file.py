@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_vector.errors import DataFileError, HudiVectorError
+from hudi_vector.errors import DataFileError, HudiVectorError, UnmergeableError
 from hudi_vector.read.cache import note, process_cache
+from hudi_vector.read.old_calendar import old_leaves
 from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
 from hudi_vector.read.parquet.fetched import FetchedFile, Range
 from hudi_vector.read.parquet.kept_footer import (
@@ -82,6 +83,21 @@ class DataFile:
     def names(self) -> frozenset[str]:
         """Return the names of the top-level columns of the file."""
         return frozenset(self._of_leaves)
+
+    def require_new_calendar(self, names: Iterable[str]) -> None:
+        """Raise UnmergeableError if one of these columns may hold values of the calendar that Spark 2 used."""
+        for name in names:
+            if name in self._in_old_calendar:
+                raise UnmergeableError(
+                    f"column '{name}' of the file '{self.file.uri}' holds dates before 1582 or timestamps before 1900 "
+                    "in the calendar of Spark 2 (LEGACY), which only Spark reads; leave the column out, or write the "
+                    "rows again with spark.sql.parquet.datetimeRebaseModeInWrite = CORRECTED"
+                )
+
+    @cached_property
+    def _in_old_calendar(self) -> frozenset[str]:
+        old = old_leaves(self.metadata)
+        return frozenset(self._of_leaves[leaf] for leaf in old) if old else frozenset()
 
     @cached_property
     def _of_leaves(self) -> list[str]:

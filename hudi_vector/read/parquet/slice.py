@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.cache import ByteCache, note, note_on_disk, process_cache
 from hudi_vector.read.conform import conform
@@ -340,7 +341,7 @@ class ParquetSlice:
         Returns None if it is better to read all: then they are in memory, and on disk where they are to be kept there.
         """
         column, rows = self._spec.column, self._data.metadata.row_group(group).num_rows
-        if len(inside) * _MANY_TO_ONE > rows or self._on_disk is not None or column.name not in self._data.names:
+        if len(inside) * _MANY_TO_ONE > rows or self._on_disk is not None or not self._has(column.name):
             return None
         stored = self._data.column_bytes(group, column.name)
         if stored <= _SMALL_BYTES or self._holds_decoded(group):
@@ -380,6 +381,25 @@ class ParquetSlice:
         counts.filtered += live - np.count_nonzero(there)
         return there
 
+    def _has(self, name: str) -> bool:
+        """Return True if the file has a column; raise UnsupportedTableError if values of it would be lost or wrong.
+
+        Spark would read a column whose name differs by case, and convert values of an older calendar, for which
+        UnmergeableError is raised.
+        """
+        held = self._data.names
+        if name in held:
+            self._data.require_new_calendar([name])
+            return True
+        alike = (each for each in held if each.lower() == name.lower() and each not in self._spec.schema.names)
+        other = next(alike, None)
+        if other is not None:
+            raise UnsupportedTableError(
+                f"column '{name}' is called '{other}' in the file '{self._file.uri}'; all files must have one name for "
+                "it, so write that file again"
+            )
+        return False
+
     def _gone(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the deleted rows of the file."""
         assert self._deleted is not None
@@ -391,7 +411,8 @@ class ParquetSlice:
     def _may_match(self, group: int, rows: int) -> bool:
         predicate = self._spec.predicate
         assert predicate is not None
-        stats = row_group_stats(self._data.metadata.row_group(group), self._spec.filter_schema)
+        self._data.require_new_calendar(name for name in self._spec.filter_columns if name not in self._constants)
+        stats = row_group_stats(self._data.metadata, group, self._spec.filter_schema)
         for name, value in self._constants.items():
             stats[name] = ColumnStats(value, value, 0) if value.is_valid else ColumnStats(null_count=rows)
         return may_match(predicate, stats, rows, self._spec.zone)
@@ -452,7 +473,7 @@ class ParquetSlice:
         own = ScanCounts()
         column = self._spec.column.name
         positions = np.arange(start, start + rows, dtype=np.int64)
-        if column in self._data.names:
+        if self._has(column):
             held = self._data.columns(group, [column]).column(column)
             counts.bytes_read += self._data.column_bytes(group, column)
             array = held.combine_chunks() if held.num_chunks != 1 else held.chunk(0)
@@ -508,7 +529,7 @@ class ParquetSlice:
             block, invalid = make_block(chosen.values.view(column.dtype), wanted[chosen.valid])
             counts.invalid += invalid
             return block
-        if column.name not in self._data.names:
+        if not self._has(column.name):
             counts.nulls += len(wanted)
             return _empty_block(self._spec)
         own = ScanCounts()
@@ -528,7 +549,7 @@ class ParquetSlice:
         self, group: int, start: int, mask: npt.NDArray[np.bool_] | None, counts: ScanCounts
     ) -> Iterator[VectorBlock]:
         column = self._spec.column
-        if column.name not in self._data.names:
+        if not self._has(column.name):
             counts.nulls += int(mask.sum()) if mask is not None else self._data.metadata.row_group(group).num_rows
             return
         note("vectors", self._decoded_key(group), is_kept=False)
@@ -611,8 +632,8 @@ class ParquetSlice:
         return [
             field.name
             for field in self._spec.fields(names)
-            if field.name in self._data.names
-            and field.name not in self._constants
+            if field.name not in self._constants
+            and self._has(field.name)
             and (most is None or self._data.plain_bytes(group, field.name) <= most)
             and (self._cache is None or self._cache.get(self._column_key(group, field)) is None)
         ]
@@ -637,7 +658,7 @@ class ParquetSlice:
         return pa.concat_tables(parts)
 
     def _batches(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        held = [name for name in names if name in self._data.names and name not in self._constants]
+        held = [name for name in names if name not in self._constants and self._has(name)]
         if not held:
             total = self._data.metadata.row_group(group).num_rows
             for start in range(0, total, rows):
@@ -654,7 +675,7 @@ class ParquetSlice:
 
     def _parts(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch | pa.Table]:
         """Yield columns of a row group as stored, without a cache; between the parts no room of other reads is held."""
-        held = [name for name in names if name in self._data.names and name not in self._constants]
+        held = [name for name in names if name not in self._constants and self._has(name)]
         stored = sum(self._data.column_bytes(group, name) for name in held)
         if self.is_local or not held or stored > MAX_READ:
             yield from self._batches(group, names, rows)
@@ -677,7 +698,7 @@ class ParquetSlice:
             return None
         if found is None and self._data.plain_bytes(group, name) <= most:
             rows = self._data.metadata.row_group(group).num_rows
-            if name in self._data.names:
+            if self._has(name):
                 found = conform(self._data.columns(group, [name]), [field]).column(0)
             else:
                 found = pa.chunked_array([pa.nulls(rows, field.type)])

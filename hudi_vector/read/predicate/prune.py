@@ -275,10 +275,10 @@ def _time_key(value: object, data_type: pa.DataType) -> int | None:
     return None
 
 
-def row_group_stats(metadata: Any, schema: pa.Schema) -> dict[str, ColumnStats]:
+def row_group_stats(metadata: Any, group: int, schema: pa.Schema) -> dict[str, ColumnStats]:
     """Return the trustworthy statistics of a Parquet row group by column name.
 
-    `metadata` is a ``pyarrow.parquet.RowGroupMetaData``, `schema` the columns of the table. A column has no entry if
+    `metadata` is a ``pyarrow.parquet.FileMetaData``, `schema` the columns of the table. A column has no entry if
     predicates cannot compare its type, if it has no usable statistics, or if the file does not have it; the caller must
     distinguish the last case.
 
@@ -287,14 +287,18 @@ def row_group_stats(metadata: Any, schema: pa.Schema) -> dict[str, ColumnStats]:
         >>> import pyarrow.parquet as pq
         >>> file = io.BytesIO()
         >>> pq.write_table(pa.table({"x": [1, None, 5]}), file)
-        >>> row_group_stats(pq.read_metadata(file).row_group(0), pa.schema({"x": pa.int64()}))
+        >>> row_group_stats(pq.read_metadata(file), 0, pa.schema({"x": pa.int64()}))
         {'x': ColumnStats(minimum=1, maximum=5, null_count=1, exact=True)}
     """
     found = {}
-    for position in range(metadata.num_columns):
-        chunk = metadata.column(position)
+    row_group, leaves = metadata.row_group(group), metadata.schema
+    for position in range(row_group.num_columns):
+        chunk = row_group.column(position)
         index = schema.get_field_index(chunk.path_in_schema)
-        # Paths of nested columns have dots, but so may names of flat columns: the whole path is looked up.
+        # Paths of nested columns have dots, but so may names of flat columns: the whole path is looked up, and a nested
+        # column may have the path of a flat one.
+        if "." in chunk.path_in_schema and leaves.column(position).name != chunk.path_in_schema:
+            continue
         if index < 0 or not is_comparable(schema.field(index).type) or chunk.statistics is None:
             continue
         stats = _chunk_stats(chunk.statistics, schema.field(index).type)

@@ -20,6 +20,7 @@ from hudi_vector.schema import quoted
 from hudi_vector.spark.blobs.functions import is_blob, whole
 from hudi_vector.spark.catalyst.nested_fields import column_names, field_at
 from hudi_vector.spark.resolve import storage_options, table_named
+from hudi_vector.spark.stored_partitions import are_stored_partitions, with_stored_partitions
 from hudi_vector.storage import StorageOptions, path_text, scheme_of
 from hudi_vector.table.config import TableConfig
 from hudi_vector.table.model import Source
@@ -53,6 +54,11 @@ class BlobTable:
         return self.source.name
 
     @property
+    def has_stored_partitions(self) -> bool:
+        """Return False if the rows of `frame` may have other values in partition columns than were written."""
+        return are_stored_partitions(self.frame.schema, self.config)
+
+    @property
     def options(self) -> StorageOptions:
         """Return the settings that open the table's storage and any storage that references lead to."""
         return self.source.options
@@ -67,7 +73,7 @@ class BlobTable:
         source, native = _opened(spark, name)
         state = native.first_timeline().identity
         # The catalog's relation may be older than the table, and a view may hide columns.
-        frame = _newest(spark, source)
+        frame = _newest(spark, source, native.config)
         return cls(source, frame, BlobArea.of(source.uri), _blob_columns(frame), native.config, state)
 
     def now(self) -> BlobTable:
@@ -85,7 +91,7 @@ class BlobTable:
 
     def again(self) -> BlobTable:
         """Return the table as it is now, which Spark loads whether it has changed or not."""
-        frame = _newest(self.frame.sparkSession, self.source)
+        frame = _newest(self.frame.sparkSession, self.source, self.config)
         return replace(self, frame=frame, columns=_blob_columns(frame), state="")
 
     def chosen(self, columns: str | Iterable[str] | None) -> list[str]:
@@ -185,10 +191,10 @@ def table_source(spark: SparkSession, name: str | os.PathLike[str], look: bool =
     return replace(table_named(spark, shown, look), name=shown)
 
 
-def _newest(spark: SparkSession, source: Source) -> DataFrame:
+def _newest(spark: SparkSession, source: Source, config: TableConfig) -> DataFrame:
     """Return the rows of a table's newest snapshot."""
     reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "snapshot")
-    return reader.load(source.hadoop_path)
+    return with_stored_partitions(reader.load(source.hadoop_path), config)
 
 
 def _blob_columns(frame: DataFrame) -> tuple[str, ...]:

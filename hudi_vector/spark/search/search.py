@@ -186,7 +186,7 @@ class TableSearch:
                 return self._run(plan, wanted, conf, progress)
             except UnmergeableError as problem:
                 progress.counts = ScanCounts()
-                why = f"log files that only it merges ({problem})"
+                why = f"files that only it reads ({problem})"
                 plan = self.plan(wanted.dimension, conf, why, wanted.asked.queries)
             except DataFileError:
                 if attempt + 1 == _ATTEMPTS or plan is None or self.as_of is not None or self.target.source is None:

@@ -132,6 +132,7 @@ def require_suitable(table: BlobTable) -> None:
         (not table.columns, "no BLOB column"),
         (not config.record_key_fields, "no record key"),
         (not config.plain_key_generator, "a key generator that makes other partitions of the rows that are read"),
+        (not table.has_stored_partitions, "timestamps as partitions, which Hudi reads otherwise"),
         (config.drops_partition_columns, "partition columns that its files do not hold"),
         (not config.plain_merge, "a custom merger, which may do more than replace a row"),
         (config.bootstrapped, "rows in files outside of its folder"),

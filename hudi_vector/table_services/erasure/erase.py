@@ -249,10 +249,12 @@ def _result(job: Erasing, steps: list[EraseStep], *, dry_run: bool = False, refu
 
 def _require_deletable(job: Erasing) -> None:
     """Raise UnsupportedTableError if Hudi cannot be asked to delete the rows by the columns that the table has."""
-    config = job.work.table.config
+    table = job.work.table
+    config = table.config
     for wrong, what in (
         (not config.record_key_fields, "no record key"),
         (not config.plain_key_generator, "a key generator that makes other partitions of the rows that are read"),
+        (not table.has_stored_partitions, "timestamps as partitions, which Hudi reads otherwise"),
         (config.drops_partition_columns, "partition columns that its files do not hold"),
     ):
         if wrong and job.found.live:

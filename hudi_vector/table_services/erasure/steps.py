@@ -117,10 +117,12 @@ def _deletes(job: Erasing) -> str:
 
 
 def _delete(job: Erasing) -> str:
+    from hudi_vector.spark.stored_partitions import with_stored_partitions
     from hudi_vector.writing.writer import write
 
-    rows = rows_of(job.spark, job.place, job.keys)
-    key = job.work.table.config.record_key_fields
+    config = job.work.table.config
+    rows = with_stored_partitions(rows_of(job.spark, job.place, job.keys), config)
+    key = config.record_key_fields
     done = write(rows, job.place.path, record_key=key, operation="delete", options=job.settings())
     return f"the rows of {number_of(job.found.live, 'key')} were deleted by {done.instant}"
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING", "Lists", "RowsFile", "StagedFile", "StagedList", "noted_list", "read_staged", "stage_list"]
 
+_GLOBS = "__globPaths__"  # or [ and { in the path of a table are taken for patterns
 _MADE_BY = "org.apache.spark.version"
 _SMALL_BYTES = 1 << 20
 """Spark reads a file of an object store by seven requests. Files that are smaller on average are read by one each."""
@@ -328,10 +329,11 @@ def read_staged(
         return no_rows(spark, _nullable(spark, schema))
     if scheme_of(folder) != "file" and sum(file.bytes for file in files) <= _SMALL_BYTES * len(files):
         return _read_small(spark, folder, files, _nullable(spark, schema), options)
-    frame = spark.read.schema(schema).parquet(folder)
+    reader = spark.read.schema(schema).option(_GLOBS, "false")
+    frame = reader.parquet(folder)
     names = {file.name for file in files}
     if {unquote(uri).rpartition("/")[2] for uri in frame.inputFiles()} != names:
-        return spark.read.schema(schema).parquet(*(join(folder, name) for name in sorted(names)))
+        return reader.parquet(*(join(folder, name) for name in sorted(names)))
     return frame
 
 

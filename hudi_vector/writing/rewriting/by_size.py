@@ -14,7 +14,7 @@ from hudi_vector.blobs.settings import BlobSettings
 from hudi_vector.blobs.struct import INLINE, OUT_OF_LINE
 from hudi_vector.errors import DataFileError
 from hudi_vector.schema import blob_struct
-from hudi_vector.spark.blobs.api import read_blob
+from hudi_vector.spark.blobs.api import try_read_blob
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.table.timeline import Instant
 from hudi_vector.writing.blobs.staged_files import stage_list
@@ -75,7 +75,7 @@ def store_by_size(
 ) -> BySize:
     """Apply the inline thresholds to the rows of a table, by one upsert of the rows that change.
 
-    Only managed blobs may move into their rows; external files stay.
+    Only managed blobs may move into their rows; external files stay, and so do blobs that cannot be read.
 
     Args:
         work: The table.
@@ -139,13 +139,15 @@ def _count(flags: Mapping[str, Column]) -> Column:
 
 
 def _with_inline(rows: DataFrame, table: BlobTable, into: Mapping[str, Column]) -> DataFrame:
-    """Return rows of a table in which the blobs that must move into their row hold their bytes."""
-    # Columns by themselves: `read_blob` repeats its argument a hundred times, which Spark would plan for seconds.
+    """Return rows of a table in which the blobs that must move into their row hold their bytes, if they can be read."""
+    # Columns by themselves: reading repeats its argument a hundred times, which Spark would plan for seconds.
     names = {name: f"{_WANTED}{number}" for number, name in enumerate(into)}
     for name, applies in into.items():
         rows = rows.withColumn(names[name], F.when(applies, _from_anywhere(blob_at(name), table)))
-    for name, applies in into.items():
-        rows = with_blob(rows, name, F.when(applies, _inline(F.col(names[name]))).otherwise(blob_at(name)))
+    for name in names.values():
+        rows = rows.withColumn(name, try_read_blob(name))
+    for name, data in names.items():
+        rows = with_blob(rows, name, F.when(F.col(data).isNotNull(), _inline(F.col(data))).otherwise(blob_at(name)))
     return rows.drop(*names.values())
 
 
@@ -156,6 +158,6 @@ def _from_anywhere(blob: Column, table: BlobTable) -> Column:
     return moved_blob(blob, F.when(path.startswith(f"{BLOB_AREA}/"), F.concat(base, path)).otherwise(path))
 
 
-def _inline(wanted: Column) -> Column:
+def _inline(data: Column) -> Column:
     nothing = F.lit(None).cast(blob_struct()["reference"].dataType)
-    return F.struct(F.lit(INLINE).alias("type"), read_blob(wanted).alias("data"), nothing.alias("reference"))
+    return F.struct(F.lit(INLINE).alias("type"), data.alias("data"), nothing.alias("reference"))

@@ -15,8 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-from hudi_vector.errors import RefusedError
+from hudi_vector.errors import RefusedError, UnsupportedTableError
 from hudi_vector.spark.blobs.table import BlobTable
+from hudi_vector.spark.stored_partitions import with_stored_partitions
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant, Timeline
 from hudi_vector.writing.blobs.staged_files import stage_list
@@ -68,6 +69,7 @@ _QUIET = {
 _CONFLICT = "HoodieWriteConflictException"
 _ATTEMPTS = 3
 _ROUNDS = 5
+_PARTITION_PATH = "_hoodie_partition_path"
 _KEY, _PARTITION, _VERSION, _CHANGES = (f"__hudi_vector_{name}" for name in ("key", "partition", "version", "changes"))
 
 
@@ -201,7 +203,15 @@ def same_rows(table: BlobTable, targets: DataFrame) -> DataFrame:
 
 
 def commit_rows(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) -> Commit | None:
-    """Write rows of a table by one upsert, as they are; return the commit, or None if the write made none."""
+    """Write rows of a table by one upsert, as they are; return the commit, or None if the write made none.
+
+    Raises UnsupportedTableError for rows that were read with other values of their partition columns.
+    """
+    if _PARTITION_PATH in rows.columns and not table.has_stored_partitions:
+        raise UnsupportedTableError(
+            f"'{work.table}' is partitioned by timestamps, which Hudi reads otherwise than they were written, so that "
+            "its rows cannot be written again in their places"
+        )
     files = Files(work.spark)
     plain = rows.drop(*[name for name in rows.columns if name.startswith("_hoodie_")])
     request = write_request(
@@ -283,7 +293,7 @@ def _reapply(
 
 def _as_of(work: Rewriting, table: BlobTable, instant: str) -> DataFrame:
     reader = work.spark.read.format("hudi").option("as.of.instant", instant)
-    return reader.load(table.source.hadoop_path)
+    return with_stored_partitions(reader.load(table.source.hadoop_path), table.config)
 
 
 def _overwritten(
