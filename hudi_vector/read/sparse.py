@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,17 +171,16 @@ def _decoded(
 
 
 def _read(file: FileInfo, spec: ScanSpec, column: SparseColumn, counts: ScanCounts) -> Iterator[SparseBlock]:
-    data = DataFile(file, spec.options, mapped=False)
-    metadata, done = data.metadata, 0
-    if column.name not in data.names:
-        counts.nulls += metadata.num_rows
-        return
-    for group in range(metadata.num_row_groups):
-        counts.bytes_read += data.column_bytes(group, column.name)
-        with reading(file.uri):
-            batches = data.parquet().iter_batches(BLOCK_ROWS, row_groups=[group], columns=[column.name])
-            for batch in batches:
-                positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
-                done += batch.num_rows
-                yield sparse_block_of(batch.column(0), column, positions, counts)
-    data.close()
+    with closing(DataFile(file, spec.options, mapped=False)) as data:
+        metadata, done = data.metadata, 0
+        if column.name not in data.names:
+            counts.nulls += metadata.num_rows
+            return
+        for group in range(metadata.num_row_groups):
+            counts.bytes_read += data.column_bytes(group, column.name)
+            with reading(file.uri):
+                batches = data.parquet().iter_batches(BLOCK_ROWS, row_groups=[group], columns=[column.name])
+                for batch in batches:
+                    positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
+                    done += batch.num_rows
+                    yield sparse_block_of(batch.column(0), column, positions, counts)

@@ -278,7 +278,7 @@ class NativeTable:
     def _slices(
         self, whole: Timeline, visible: Timeline, cut: str | None, until: str | None
     ) -> tuple[FileSlice, ...] | None:
-        key = (self.source.uri, whole.identity, visible.identity, cut, until)
+        key = (self.storage, self.source.uri, whole.identity, visible.identity, cut, until)
         cached = _SLICES.get(key)
         if cached is not None:
             return cached
@@ -386,10 +386,10 @@ class _ArchivedCompletions:
         return dict(zip(rows[0].to_pylist(), rows[1].to_pylist(), strict=True))
 
 
-_SliceKey = tuple[str, str, str, "str | None", "str | None"]
+_SliceKey = tuple[Storage, str, str, str, "str | None", "str | None"]
 
 
-# Slices by table and timeline, so that an unchanged table is not listed again.
+# Slices by table and timeline, so that an unchanged table is not listed again. Two stores may have the same paths.
 _SLICES: Recent[_SliceKey, tuple[FileSlice, ...]] = Recent(64)
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
@@ -71,6 +72,7 @@ __all__ = ["WritePlan", "hand_to_hudi", "plan_write", "write"]
 _LOG = logging.getLogger(__name__)
 
 _CLUSTERING = "HoodieClusteringUpdateException"
+_NO_SCHEMA = "Schema string cannot be null or empty"
 _DUPLICATE_KEY = re.compile(r"HoodieDuplicateKeyException: Duplicate key found for insert statement, key is: (.+)")
 _FRAME = "the DataFrame"
 _ONE_TASK = 32 << 20
@@ -406,7 +408,7 @@ def hand_to_hudi(
         token: A unique text that the commit carries; None for the one in the options or a new one.
 
     Raises:
-        InvalidArgumentError: An insert has a key that the table already has.
+        InvalidArgumentError: An insert has a key that the table already has, or Hudi cannot tell.
         WriteError: A clustering of the rows' files is scheduled or was killed.
     """
     target, token = plan.target, token or plan.request.options.get(TOKEN_KEY) or new_token()
@@ -426,9 +428,14 @@ def hand_to_hudi(
     before = completed_commits(files, target.path, config) if config else frozenset()
     try:
         rows.write.format("hudi").options(**{**options, TOKEN_KEY: token}).mode("append").save(target.path)
-    except Py4JJavaError as problem:
+    except (Py4JJavaError, PySparkException) as problem:
         if _CLUSTERING in str(problem):
             raise WriteError(_being_clustered(plan)) from None
+        if _NO_SCHEMA in str(problem) and plan.request.operation == "insert" and plan.settings.has_global_index:
+            raise InvalidArgumentError(
+                f"nothing was written: Hudi cannot look up by a global index which keys '{plan.request.table}' holds "
+                f"already; use operation 'upsert', or set {DUPLICATES} to none"
+            ) from None
         found = _DUPLICATE_KEY.search(str(problem))
         if found is None:
             raise

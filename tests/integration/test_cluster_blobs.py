@@ -220,6 +220,19 @@ def test_a_run_killed_once_it_removed_what_it_staged_has_ended(spark, path, clea
     assert answers(spark, path) == before
 
 
+def test_a_blob_that_was_lost_stays_where_it_is(spark, workspace):
+    made = tables.fresh_path(workspace, "lost")
+    for ids in ((0, 1), (2,)):
+        frame = planned(spark, [(i, 1, bytearray(content(i, 3000))) for i in ids], "id INT, ts LONG, img BINARY")
+        hv.write(frame, made, record_key="id", ordering="ts", blobs={"img": {"inline.threshold": "0"}}, options=QUICK)
+    lost = spark.read.format("hudi").load(str(made)).where("id = 2").selectExpr("img.reference.external_path").first()
+    os.remove(lost[0].removeprefix("file://"))
+    assert services.cluster(spark, made, assume_single_writer=True, options=QUICK).moved_in == 3
+    found = spark.read.format("hudi").load(str(made)).selectExpr("id", "img.type", "try_read_blob(img)").collect()
+    kinds = {row[0]: (row[1], None if row[2] is None else bytes(row[2])) for row in found}
+    assert kinds == {0: ("INLINE", content(0, 3000)), 1: ("INLINE", content(1, 3000)), 2: ("OUT_OF_LINE", None)}
+
+
 def test_a_plan_names_a_blob_that_moves_into_its_row_a_few_times(spark, path):
     """Spark plans in proportion: named by each of the places where `read_blob` needs it, it was there 3,309 times."""
     table, settings = BlobTable.of(spark, str(path)), replace(session_settings(spark), inline_threshold=2048)

@@ -10,6 +10,7 @@ from support.frames import planned
 from support.quick import QUICK
 
 import hudi_vector as hv
+from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.spark.blobs.table import BlobTable
 
 HIVE_STYLE = {"hoodie.datasource.write.hive_style_partitioning": "true"}
@@ -36,8 +37,19 @@ def test_services_read_the_values_that_were_written(spark, tmp_path, fields, opt
     assert table.frame.schema == spark.read.format("hudi").load(str(tmp_path / "t")).schema
 
 
-def test_rows_stay_in_their_partitions(spark, tmp_path):
+def test_tables_partitioned_by_timestamps_are_not_rewritten(spark, tmp_path):
+    """Hudi reads them from the path, where they are numbers or text without a zone."""
+    rows = spark.sql("SELECT 1 AS id, timestamp'2024-01-01 12:30:00Z' AS p, cast('x' AS binary) AS img")
     path = tmp_path / "t"
+    hv.write(rows, path, record_key="id", partition_by="p", blobs={"img": {"inline.threshold": "0"}}, options=QUICK)
+    with pytest.raises(UnsupportedTableError, match="has timestamps as partitions, which Hudi reads otherwise"):
+        hv.table_services.compact_blobs(spark, path, live_threshold=100, assume_single_writer=True)
+    with pytest.raises(UnsupportedTableError, match="has timestamps as partitions, which Hudi reads otherwise"):
+        hv.table_services.erase(spark, path, ["1"], assume_single_writer=True)
+
+
+def test_rows_stay_in_their_partitions(spark, tmp_path):
+    path = tmp_path / "[t]{1}"  # a path that Spark may take for a pattern
     table_of(spark, path, ["p", "q"], HIVE_STYLE)
     table = table_of(spark, path, ["p", "q"], HIVE_STYLE, first=3)
     before = sorted(table.frame.select("id", "_hoodie_partition_path").collect())

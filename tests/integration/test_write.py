@@ -464,6 +464,10 @@ def test_one_key_in_two_partitions_is_two_rows(spark, path):
     assert properties(path)["hoodie.table.keygenerator.type"] == "COMPLEX"
     with pytest.raises(InvalidArgumentError, match="the first is id = 1, and operation 'insert' would"):
         write(frame, path, record_key="id", operation="insert", options={"hoodie.index.type": "GLOBAL_SIMPLE"})
+    other = rows(spark, [(2, "a", 1, [1.0])])
+    with pytest.raises(InvalidArgumentError, match="Hudi cannot look up by a global index which keys"):
+        write(other, path, record_key="id", operation="insert", options={"hoodie.index.type": "GLOBAL_SIMPLE"})
+    assert content(spark, path, "id") == [(1,), (1,)]
 
 
 @pytest.mark.parametrize("value", ["..", "a/../../b", ".", ".hoodie", "a//b", "/a"])
