@@ -319,12 +319,15 @@ def test_what_killed_processes_left_may_hold_anybodys_rows(table: BlobTable) -> 
 
 
 def test_what_was_not_looked_at_is_named(table: BlobTable) -> None:
-    committed(table, {2: None})
+    # Of what died in it, nothing is known: it may be what a row of the key had before.
+    partly_dead, whole = (table.container(write_id(OLD, number), size=size) for number, size in enumerate((100, 5)))
+    committed(table, {2: blob(partly_dead), 3: blob(whole)})
     stranger = table.file(".hoodie/blobs/cat.png", b"x")
     wanted = [
         ".hoodie",
         ".hoodie/blob_service/v1/registry",
         stranger,
+        partly_dead,
         ".hoodie/metadata",
         f"{STAGING}/mine/x.parquet",
         ".hoodie/timeline",
@@ -342,7 +345,7 @@ def test_what_was_not_looked_at_is_named(table: BlobTable) -> None:
     found = asked(table)
     assert found.is_well
     assert list(found.not_looked_at) == sorted(wanted)
-    assert list(found.lines())[-1].endswith("which names 8 places that were not looked at")
+    assert list(found.lines())[-1].endswith("which names 9 places that were not looked at")
     record = read_erasure(STORAGE, table.uri, found.erasure_id)
     assert record is not None
     assert (record.state, record.not_looked_at) == (COMPLETE, found.not_looked_at)

@@ -107,7 +107,8 @@ class ErasureResult(Shown):
         doubts: What could not be read or listed, so that its content is unknown.
         report: The folder of the record.
         not_looked_at: What is below the table's folder and was not searched, as relative paths: the timeline, the
-            metadata table, models of indexes, and so on.
+            metadata table, models of indexes, containers with parts that were dead before the first question, and so
+            on.
 
     Example:
         >>> result = hv.table_services.check_erasure(spark, "photos", ["cat"])
@@ -277,6 +278,8 @@ def look(
     shows = is_open or has_rows or before is None
     record = _suspecting(record, there, use, trash, left, statistics if shows else [])
     known = {*record.containers, *filter(None, named.values())}
+    # What died in them before the first question may have been a blob of an older version of these rows.
+    passed_over = tuple(sorted({*passed_over, *(use.partly_dead - known - {*record.suspects})}))
     holders += [
         Holder(path, info.size, "container", _container_needs(has_rows, path in known, path in use.loose))
         for path, info in sorted(there.items())
