@@ -92,6 +92,10 @@ def test_what_hudi_rs_cannot_merge_is_read_by_spark_and_the_report_says_so(spark
     logs = "log file" in hv.explain(hv.search, spark, typed, "emb", [1.0, 2.0, 3.0, 5.0])
     assert (report.execution == "spark") == logs
     assert ("cannot be merged" in report.execution_reason) == logs
+    if logs:
+        why = "hudi-rs does not read the type of column 'a_struct' from them; search in a session of Spark, or let Hudi"
+        with hv.open(typed, column="emb") as opened, pytest.raises(UnsupportedTableError, match=why):
+            opened.search([1.0, 2.0, 3.0, 5.0], 10)
 
 
 def test_a_large_query_set_falls_back_too(spark, typed, clean_session):

@@ -7,6 +7,7 @@ position is only the place of a row in one scan of the slice.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,9 +28,10 @@ from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
 from hudi_vector.storage import hudi_rs_options, open_storage, scheme_of
 from hudi_vector.table.model import FileSlice
 
-__all__ = ["MergedSlice", "SlicePlace"]
+__all__ = ["MergedSlice", "SlicePlace", "unmergeable"]
 
 _BATCH_ROWS = 8192
+_OF_A_TYPE = re.compile(r"column '([^']+)' type ")
 # The keys of rows that are no longer candidates are dropped once this many are held.
 _HELD_ROWS = 1 << 16
 # The columns of a slice take at most 1 / _KEPT_SHARE of the cache.
@@ -265,8 +267,18 @@ class MergedSlice:
         for file in self._slice.files:
             if storage.info(file.uri) is None:
                 return DataFileError(f"the data file '{file.uri}' cannot be opened: it is gone")
-        first = str(problem).strip().partition("\n")[0][:200]
-        return UnmergeableError(f"the log files of file group '{self._slice.file_id}' cannot be merged here: {first}")
+        return unmergeable(self._slice.file_id, problem)
+
+
+def unmergeable(file_id: str, problem: Exception) -> UnmergeableError:
+    """Return the error for log files of a file group that hudi-rs did not merge, with what it said, in short."""
+    said = str(problem).strip().partition("\n")[0]
+    column = _OF_A_TYPE.search(said)
+    why = f"hudi-rs does not read the type of column '{column[1]}' from them" if column else said[:200]
+    return UnmergeableError(
+        f"the log files of file group '{file_id}' cannot be merged here: {why}; search in a session of Spark, or let "
+        "Hudi compact the table"
+    )
 
 
 class _Ties:

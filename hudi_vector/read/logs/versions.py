@@ -37,6 +37,7 @@ from hudi_vector.read.logs.blocks import (
     rows_of_block,
 )
 from hudi_vector.read.logs.keys import keys_of_block
+from hudi_vector.read.logs.merged import unmergeable
 from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table.avro_names import with_full_names
@@ -131,8 +132,7 @@ def _merged(folder: str, paths: list[str], file_id: str) -> Iterator[Version]:
             rows = pa.record_batch(batch)
             yield from zip(rows.column(_KEY).to_pylist(), rows.column(_SEQNO).to_pylist(), strict=True)
     except Exception as problem:
-        first = str(problem).strip().partition("\n")[0][:200]
-        raise UnmergeableError(f"the log files of file group '{file_id}' cannot be merged here: {first}") from problem
+        raise unmergeable(file_id, problem) from problem
 
 
 def _reduced(
