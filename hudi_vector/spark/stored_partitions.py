@@ -11,7 +11,7 @@ from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.nested_fields import field_at
 from hudi_vector.table.config import TableConfig
 
-__all__ = ["are_stored_partitions", "with_stored_partitions"]
+__all__ = ["are_stored_partitions", "require_stored_partitions", "with_stored_partitions"]
 
 _PATH = "_hoodie_partition_path"
 _WHOLE = 1 << 30
@@ -24,6 +24,15 @@ def are_stored_partitions(schema: StructType, config: TableConfig) -> bool:
     """
     kinds = (field_at(schema, name) for name in config.partition_fields)
     return not any(kind is not None and isinstance(kind.dataType, (TimestampType, TimestampNTZType)) for kind in kinds)
+
+
+def require_stored_partitions(table: str, schema: StructType, config: TableConfig) -> None:
+    """Raise UnsupportedTableError, naming the table, if its rows cannot be written again in their partitions."""
+    if not are_stored_partitions(schema, config):
+        raise UnsupportedTableError(
+            f"'{table}' is partitioned by timestamps, which Hudi reads otherwise than they were written, so that its "
+            "rows cannot be written again in their places"
+        )
 
 
 def with_stored_partitions(frame: DataFrame, config: TableConfig) -> DataFrame:

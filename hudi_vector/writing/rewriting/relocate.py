@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.names import BLOB_AREA, reference_base
 from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
-from hudi_vector.spark.stored_partitions import with_stored_partitions
+from hudi_vector.spark.stored_partitions import require_stored_partitions, with_stored_partitions
 from hudi_vector.storage import normalise, scheme_of
 from hudi_vector.writing.blobs.columns import blob_paths
 from hudi_vector.writing.files import Files
@@ -46,6 +46,7 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
     Raises:
         TableNotFoundError: The table does not exist.
         InvalidArgumentError: The old path is the table's present path, or the table has no BLOB column.
+        UnsupportedTableError: The table is partitioned by timestamps.
         InvalidBlobError: A container was not copied.
 
     Example:
@@ -62,6 +63,7 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
     if not columns:
         raise InvalidArgumentError(f"'{table}' has no BLOB column; there is nothing to relocate")
     rows = with_stored_partitions(spark.read.format("hudi").load(target.path), target.existing.config)
+    require_stored_partitions(table, rows.schema, target.existing.config)
     changed = {name: _Moved(blob_at(name), old_path, reference_base(target.path)) for name in columns}
     rows = rows.where(reduce(lambda one, other: one | other, (each.applies for each in changed.values())))
     if rows.isEmpty():

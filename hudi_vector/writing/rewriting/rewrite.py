@@ -15,9 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-from hudi_vector.errors import RefusedError, UnsupportedTableError
+from hudi_vector.errors import RefusedError
 from hudi_vector.spark.blobs.table import BlobTable
-from hudi_vector.spark.stored_partitions import with_stored_partitions
+from hudi_vector.spark.stored_partitions import require_stored_partitions, with_stored_partitions
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant, Timeline
 from hudi_vector.writing.blobs.staged_files import stage_list
@@ -205,13 +205,10 @@ def same_rows(table: BlobTable, targets: DataFrame) -> DataFrame:
 def commit_rows(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) -> Commit | None:
     """Write rows of a table by one upsert, as they are; return the commit, or None if the write made none.
 
-    Raises UnsupportedTableError for rows that were read with other values of their partition columns.
+    Raises UnsupportedTableError if the rows were read with other values of their partition columns.
     """
-    if _PARTITION_PATH in rows.columns and not table.has_stored_partitions:
-        raise UnsupportedTableError(
-            f"'{work.table}' is partitioned by timestamps, which Hudi reads otherwise than they were written, so that "
-            "its rows cannot be written again in their places"
-        )
+    if _PARTITION_PATH in rows.columns:
+        require_stored_partitions(work.table, table.frame.schema, table.config)
     files = Files(work.spark)
     plain = rows.drop(*[name for name in rows.columns if name.startswith("_hoodie_")])
     request = write_request(
