@@ -14,8 +14,8 @@ from hudi_vector.events import listen
 from hudi_vector.metrics.library import library
 from hudi_vector.options import Settings
 from hudi_vector.storage import path_text
-from hudi_vector.table.around import require_outside
 from hudi_vector.table.model import Source
+from hudi_vector.table.other_files import require_outside
 from hudi_vector.table_services.located import locate_here
 
 if TYPE_CHECKING:

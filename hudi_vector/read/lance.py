@@ -16,7 +16,7 @@ from hudi_vector.read.conform import conform
 from hudi_vector.read.lance_fragment import FragmentRows, StoredRows, lance_path
 from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.read.parquet.vector_pages import RangeReads
-from hudi_vector.read.predicate.form import Predicate, evaluate
+from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.spec import ScanCounts, ScanSpec
 from hudi_vector.read.vectors import block_of, chosen_of, rows_within
 from hudi_vector.storage import FileInfo, StorageOptions, lance_options, scheme_of
@@ -80,7 +80,7 @@ class LanceSlice:
             for _, batch in stored.batches(held or list(stored.names[:1])):
                 part = conform(batch, spec.fields(names))
                 if spec.predicate is not None:
-                    mask = self._passing(batch)
+                    mask = spec.passing(batch)
                     part = part.filter(pa.array(mask))
                 yield part
 
@@ -119,19 +119,11 @@ class LanceSlice:
         for positions, batch in stored.batches(held or [spec.column.name]):
             kept = np.ones(batch.num_rows, np.bool_)
             if spec.predicate is not None:
-                kept = self._passing(batch)
+                kept = spec.passing(batch)
             mask[positions[kept]] = True
             counts.rows += batch.num_rows
             counts.filtered += int((~kept).sum())
         return mask
-
-    def _passing(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows that pass the predicate, which may name no column."""
-        spec = self._spec
-        assert spec.predicate is not None
-        if not spec.filter_columns:
-            return evaluate(spec.predicate, pa.table({"": pa.nulls(batch.num_rows)}), spec.zone)
-        return evaluate(spec.predicate, conform(batch, spec.fields(spec.filter_columns)), spec.zone)
 
     def _blocks_key(self, predicate: Predicate | None) -> tuple[object, ...]:
         return (self._file, "lance", self._spec.column, predicate, self._spec.zone)
@@ -148,7 +140,7 @@ class LanceSlice:
             counts.rows += batch.num_rows
             positions, array = offsets, batch.column(batch.schema.get_field_index(spec.column.name))
             if spec.predicate is not None:
-                mask = self._passing(batch)
+                mask = spec.passing(batch)
                 counts.filtered += int((~mask).sum())
                 positions, array = positions[mask], array.filter(pa.array(mask))
             if len(array):

@@ -49,12 +49,12 @@ def _may_be_old(metadata: pq.FileMetaData, leaf: int) -> bool:
     if kind["Type"] not in ("Date", "Timestamp"):
         return False
     first = _FIRST_DAY if kind["Type"] == "Date" else _FIRST_SECOND * _IN_A_SECOND[kind["timeUnit"]]
-    for group in range(metadata.num_row_groups):
-        chunk = metadata.row_group(group).column(leaf)
-        found = chunk.statistics
-        if found is None or not found.has_min_max:
-            if found is None or not found.has_null_count or found.null_count < chunk.num_values:
-                return True
-        elif found.min_raw < first:
-            return True
-    return False
+    chunks = (metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups))
+    return any(_may_begin_before(chunk, first) for chunk in chunks)
+
+
+def _may_begin_before(chunk: pq.ColumnChunkMetaData, first: int) -> bool:
+    found = chunk.statistics
+    if found is not None and found.has_min_max:
+        return bool(found.min_raw < first)
+    return found is None or not found.has_null_count or found.null_count < chunk.num_values

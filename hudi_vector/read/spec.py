@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from hudi_vector.errors import UnknownColumnError
 from hudi_vector.kernels.topk import VectorBlock
-from hudi_vector.read.predicate.form import Predicate, columns
+from hudi_vector.read.conform import conform
+from hudi_vector.read.predicate.form import Predicate, columns, evaluate
 from hudi_vector.read.predicate.nodes import conjunction
 from hudi_vector.storage import StorageOptions
 
@@ -88,6 +89,16 @@ class ScanSpec:
     def filter_schema(self) -> pa.Schema:
         """Return the schema of the columns that the predicate needs."""
         return pa.schema(self.fields(self.filter_columns))
+
+    def passing(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
+        """Return a mask of rows of a file that pass the predicate, which the specification must have.
+
+        The predicate may name no column, as ``TRUE`` does.
+        """
+        assert self.predicate is not None
+        if not self.filter_columns:
+            return evaluate(self.predicate, rows, self.zone)
+        return evaluate(self.predicate, conform(rows, self.fields(self.filter_columns)), self.zone)
 
 
 @dataclass

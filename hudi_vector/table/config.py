@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from hudi_vector.errors import DataFileError
 from hudi_vector.table.layout import TimelineLayout, timeline_path
 
-__all__ = ["PROPERTIES", "PROPERTIES_COPY", "TableConfig", "parse_properties", "properties_of", "read_properties"]
+__all__ = [
+    "PROPERTIES",
+    "PROPERTIES_COPY",
+    "TableConfig",
+    "parse_properties",
+    "properties_of",
+    "read_properties",
+    "stored_properties",
+]
 
 PROPERTIES = ".hoodie/hoodie.properties"
 """Where a table's settings lie, below its base path."""
@@ -160,6 +168,14 @@ def read_properties(read: Callable[[str], bytes | None], table: str) -> bytes | 
             return found
         content = found or content
     return content
+
+
+def stored_properties(read: Callable[[str], bytes | None], table: str) -> dict[str, str]:
+    """Return the keys and values that `read_properties` finds; none if there is no table.
+
+    Raises DataFileError if the file is not text.
+    """
+    return properties_of(read_properties(read, table) or b"", f"{table}/{PROPERTIES}")
 
 
 def properties_of(content: bytes, uri: str) -> dict[str, str]:

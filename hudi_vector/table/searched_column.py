@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError
 from hudi_vector.options import SEARCHED_COLUMNS
 from hudi_vector.schema import HUDI_TYPE
-from hudi_vector.storage import join, open_storage
-from hudi_vector.table.config import PROPERTIES, properties_of, read_properties
+from hudi_vector.storage import open_storage
+from hudi_vector.table.config import stored_properties
 from hudi_vector.table.model import Snapshot
 
 __all__ = ["FROM_THE_START", "PROPERTY", "Choice", "choices_of", "searched_column", "stored"]
@@ -67,8 +67,7 @@ def searched_column(snapshot: Snapshot) -> str:
     if not snapshot.config.version:
         raise InvalidArgumentError(f"name the column of '{name}': only a Hudi table keeps which column is searched")
     table = snapshot.source.uri
-    content = read_properties(open_storage(table, snapshot.source.options).read, table) or b""
-    properties = properties_of(content, join(table, PROPERTIES))
+    properties = stored_properties(open_storage(table, snapshot.source.options).read, table)
     oldest = min(snapshot.commits, default="")
     for choice in reversed(choices_of(properties, name)):
         # Commits from before the oldest one of the active timeline are archived; they are part of every snapshot.

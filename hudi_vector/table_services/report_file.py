@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
-from hudi_vector.table.around import require_outside
+from hudi_vector.table.other_files import require_outside
 
 __all__ = ["reported", "write_report"]
 

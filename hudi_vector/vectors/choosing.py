@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import WriteError
 from hudi_vector.schema import quoted
-from hudi_vector.table.config import PROPERTIES, properties_of, read_properties
+from hudi_vector.table.config import stored_properties
 from hudi_vector.table.searched_column import FROM_THE_START, PROPERTY, Choice, choices_of, stored
 from hudi_vector.vectors.opened import data_columns, opened_for_change, vector_named
 from hudi_vector.vectors.result import ColumnChange
@@ -99,9 +99,7 @@ def choices_now(work: Rewriting) -> list[Choice]:
     """Return the choices of a table, the earliest first."""
     from hudi_vector.writing.files import Files
 
-    table = work.known.source.hadoop_path
-    content = read_properties(Files(work.spark).read, table) or b""
-    return choices_of(properties_of(content, f"{table}/{PROPERTIES}"), work.table)
+    return choices_of(stored_properties(Files(work.spark).read, work.known.source.hadoop_path), work.table)
 
 
 def _store(work: Rewriting, choices: list[Choice]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hudi_vector.spark.catalyst.handles import handles_of
-from hudi_vector.table.config import PROPERTIES, properties_of, read_properties
+from hudi_vector.table.config import stored_properties
 from hudi_vector.writing.files import Files
 
 __all__ = ["hudi_client", "metadata_setting"]
@@ -42,5 +42,5 @@ def metadata_setting(spark: SparkSession, path: str, options: Mapping[str, str])
     if _METADATA in options or spark.conf.get(_METADATA, None) is not None:
         return {}
     # A client with this setting on builds a missing metadata table; with the setting off it removes an existing one.
-    properties = properties_of(read_properties(Files(spark).read, path) or b"", f"{path}/{PROPERTIES}")
+    properties = stored_properties(Files(spark).read, path)
     return {_METADATA: str(bool(properties.get("hoodie.table.metadata.partitions"))).lower()}

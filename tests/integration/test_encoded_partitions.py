@@ -15,7 +15,7 @@ from hudi_vector.spark.blobs.table import BlobTable
 
 HIVE_STYLE = {"hoodie.datasource.write.hive_style_partitioning": "true"}
 ENCODED = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
-PLACES = [("a%20b", "50%25"), ("plain", "%"), (None, "x=%41")]
+PLACES = [("a%20b", "50%25"), ("plain", "%"), (None, "x=%41"), ("k=v", "a=b")]
 
 
 def table_of(spark, path: Path, fields: list[str], options: dict[str, str], first: int = 0) -> BlobTable:
@@ -51,10 +51,10 @@ def test_tables_partitioned_by_timestamps_are_not_rewritten(spark, tmp_path):
 def test_rows_stay_in_their_partitions(spark, tmp_path):
     path = tmp_path / "[t]{1}"  # a path that Spark may take for a pattern
     table_of(spark, path, ["p", "q"], HIVE_STYLE)
-    table = table_of(spark, path, ["p", "q"], HIVE_STYLE, first=3)
+    table = table_of(spark, path, ["p", "q"], HIVE_STYLE, first=len(PLACES))
     before = sorted(table.frame.select("id", "_hoodie_partition_path").collect())
     done = hv.table_services.compact_blobs(spark, path, live_threshold=100, assume_single_writer=True, options=QUICK)
-    assert done.blobs == len(before) == 6
+    assert done.blobs == len(before) == 2 * len(PLACES)
     assert sorted(table.now().frame.select("id", "_hoodie_partition_path").collect()) == before
-    keys = list(range(6))
+    keys = list(range(2 * len(PLACES)))
     assert hv.blobs.get(None, path, keys, "img") == {number: content(number, 2000) for number in keys}

@@ -73,7 +73,7 @@ table                       ground   errors options schema storage
 read                        ground   errors kernels read.parquet read.predicate schema storage table
 read.parquet                ground   errors kernels options read read.predicate storage table
 read.predicate              ground   errors schema
-read.logs                   ground   errors kernels read read.parquet read.predicate storage table
+read.logs                   ground   errors kernels read read.parquet storage table
 spark.catalyst              ground   errors read read.predicate schema table version workers
 spark                       ground   arguments errors options read read.predicate schema spark.catalyst storage table
 index                       vectors  errors index.calibration index.kinds index.packs kernels kernels.metrics read

@@ -27,7 +27,7 @@ from hudi_vector.kernels.metrics import METRICS, Floats
 from hudi_vector.options import CACHE_MAX_BYTES
 from hudi_vector.shown import Shown
 from hudi_vector.storage.stored_values import at_least, null_or_from, one_of, shaped
-from hudi_vector.table.around import require_outside
+from hudi_vector.table.other_files import require_outside
 
 __all__ = [
     "SETTINGS",

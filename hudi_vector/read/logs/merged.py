@@ -22,7 +22,6 @@ from hudi_vector.read.conform import conform
 from hudi_vector.read.logs.merged_rows import Asked, KeptColumns, is_small, select_rows
 from hudi_vector.read.old_calendar import has_times
 from hudi_vector.read.parquet.data_file import DataFile
-from hudi_vector.read.predicate.form import evaluate
 from hudi_vector.read.several import SearchColumn, Together, blocks_of
 from hudi_vector.read.spec import TIE_COLUMNS, ScanCounts, ScanSpec
 from hudi_vector.storage import hudi_rs_options, open_storage, scheme_of
@@ -146,7 +145,7 @@ class MergedSlice:
         spec = self._spec
         for batch in self._stream([*names, *spec.filter_columns]):
             part = conform(batch, spec.fields(names))
-            yield part if spec.predicate is None else part.filter(pa.array(self._passing(batch)))
+            yield part if spec.predicate is None else part.filter(pa.array(self._spec.passing(batch)))
 
     def require_mergeable(self, names: Sequence[str]) -> None:
         """Merge the slice once, with the columns of the search and `names`, and discard the result.
@@ -201,19 +200,11 @@ class MergedSlice:
             self._ties.add(conform(batch, spec.fields(self._carried)))
             mask = None
             if spec.predicate is not None:
-                mask = self._passing(batch)
+                mask = self._spec.passing(batch)
                 counts.filtered += int((~mask).sum())
             found = blocks_of(batch, columns, positions, mask, counts)
             if found is not None:
                 yield found
-
-    def _passing(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows of a batch that pass the predicate, which the specification must have."""
-        spec = self._spec
-        assert spec.predicate is not None
-        names = spec.filter_columns
-        table = conform(batch, spec.fields(names)) if names else pa.table({"": pa.nulls(batch.num_rows)})
-        return evaluate(spec.predicate, table, spec.zone)
 
     def _stream(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         from hudi import HudiFileGroupReader, HudiReadOptions

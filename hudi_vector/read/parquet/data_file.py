@@ -96,8 +96,7 @@ class DataFile:
 
     @cached_property
     def _in_old_calendar(self) -> frozenset[str]:
-        old = old_leaves(self.metadata)
-        return frozenset(self._of_leaves[leaf] for leaf in old) if old else frozenset()
+        return frozenset(self._of_leaves[leaf] for leaf in old_leaves(self.metadata))
 
     @cached_property
     def _of_leaves(self) -> list[str]:
