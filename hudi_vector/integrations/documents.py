@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -182,10 +183,19 @@ class DocumentTable:
 
     def delete(self, ids: Iterable[str] | None = None) -> int:
         """Delete documents by one commit and return how many there were; None deletes all. Unknown ids are ignored."""
-        known = self.ids(None if ids is None else self._ids_text(self._listed(ids)))
-        if known:
-            self._commit(pa.table({self.id_column: pa.array(known, pa.string())}), "delete", {})
+        with self.turn():
+            known = self.ids(None if ids is None else self._ids_text(self._listed(ids)))
+            if known:
+                self._commit(pa.table({self.id_column: pa.array(known, pa.string())}), "delete", {})
         return len(known)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Let no other thread of this process write in the block, which reads what the table has now and writes."""
+        with _turn(normalise(self.path)):
+            if self._kept is not None:
+                self._kept.refresh()
+            yield
 
     def ids(self, filter: Filter = None) -> list[str]:  # noqa: A002 - the name that searches give it
         """Return the ids of the documents that pass a filter, in their order."""
@@ -425,12 +435,12 @@ class DocumentTable:
             self._kept.refresh()
 
 
-_TURNS: dict[str, threading.Lock] = {}
+_TURNS: dict[str, threading.RLock] = {}
 
 
-def _turn(uri: str) -> threading.Lock:
-    """Return the lock by which the writes of this process to one table take turns."""
-    return _TURNS.setdefault(uri, threading.Lock())
+def _turn(uri: str) -> threading.RLock:
+    """Return the lock by which the writes of this process to one table take turns; its thread may take it again."""
+    return _TURNS.setdefault(uri, threading.RLock())
 
 
 def _vectors(documents: Sequence[Stored]) -> pa.Array:

@@ -252,12 +252,13 @@ class HudiDocumentStore:
                 raise DuplicateDocumentError(f"id '{document.id}' is given twice; use SKIP or OVERWRITE")
             if document.id not in kept or policy is DuplicatePolicy.OVERWRITE:
                 kept[document.id] = document
-        if policy is not DuplicatePolicy.OVERWRITE:
-            there = {each.id for each in self._table.get(kept)}
-            if there and policy is not DuplicatePolicy.SKIP:
-                raise DuplicateDocumentError(f"the table has id '{min(there)}' already; use SKIP or OVERWRITE")
-            kept = {key: document for key, document in kept.items() if key not in there}
-        self._table.write([_stored(document) for document in kept.values()])
+        with self._table.turn():
+            if policy is not DuplicatePolicy.OVERWRITE:
+                there = {each.id for each in self._table.get(kept)}
+                if there and policy is not DuplicatePolicy.SKIP:
+                    raise DuplicateDocumentError(f"the table has id '{min(there)}' already; use SKIP or OVERWRITE")
+                kept = {key: document for key, document in kept.items() if key not in there}
+            self._table.write([_stored(document) for document in kept.values()])
         return len(listed) if policy is DuplicatePolicy.OVERWRITE else len(kept)
 
     def delete_documents(self, document_ids: list[str]) -> None:
@@ -293,7 +294,8 @@ class HudiDocumentStore:
             >>> store.delete_by_filter({"field": "meta.price", "operator": "<", "value": 5})
             0
         """
-        return self._table.delete(self._table.ids(self._condition(filters)))
+        with self._table.turn():
+            return self._table.delete(self._table.ids(self._condition(filters)))
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
         """Set metadata of the documents that pass a filter by one commit.
@@ -310,8 +312,9 @@ class HudiDocumentStore:
             >>> store.update_by_filter({"field": "meta.price", "operator": "<", "value": 5}, {"cheap": True})
             0
         """
-        found = self._table.read(self._condition(filters), vectors=True)
-        self._table.write([Stored(one.id, one.text, {**one.metadata, **meta}, one.vector) for one in found])
+        with self._table.turn():
+            found = self._table.read(self._condition(filters), vectors=True)
+            self._table.write([Stored(one.id, one.text, {**one.metadata, **meta}, one.vector) for one in found])
         return len(found)
 
     def embedding_retrieval(

@@ -99,7 +99,8 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
             ref_doc_id: The id of the document.
             none: Not used.
         """
-        self._table.delete(self._table.ids(self._condition(None, None, [ref_doc_id])))
+        with self._table.turn():
+            self._table.delete(self._table.ids(self._condition(None, None, [ref_doc_id])))
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Return nodes with their embeddings, in the order of their ids.
@@ -129,9 +130,10 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
         Raises:
             InvalidArgumentError: Neither ids nor a filter are given.
         """
-        if node_ids is None and filters is None:
+        if node_ids is None and (filters is None or not filters.filters):
             raise InvalidArgumentError("delete_nodes needs node_ids or filters; use clear to delete all nodes")
-        self._table.delete(self._table.ids(self._condition(node_ids, filters)))
+        with self._table.turn():
+            self._table.delete(self._table.ids(self._condition(node_ids, filters)))
 
     def clear(self) -> None:
         """Delete all nodes by one commit; older instants still have them, until Hudi cleans."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError, kind_of
@@ -23,6 +27,16 @@ _TYPES = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
+
+_REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_TAKEN: tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...]], ...] = (
+    (pa.types.is_integer, (int, np.integer)),
+    (pa.types.is_floating, (int, float, np.integer, np.floating)),
+    (pa.types.is_decimal, (int, Decimal)),
+    (pa.types.is_timestamp, (dt.datetime, np.datetime64)),
+    (pa.types.is_string, (str,)),
+    (pa.types.is_binary, (bytes,)),
+)
 
 
 def arrow_types(given: Mapping[str, str]) -> dict[str, pa.DataType]:
@@ -115,18 +129,16 @@ class MetadataColumns:
         return held
 
     def _column(self, name: str, kind: pa.DataType, ids: Sequence[str], values: Sequence[Any]) -> pa.Array:
-        try:
-            return pa.array(values, kind)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            for document, value in zip(ids, values, strict=True):
-                try:
-                    pa.array([value], kind)
-                except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                    raise InvalidTypeError(
-                        f"metadata '{name}' of document '{document}' is {value!r}, and column '{name}' is {kind}; "
-                        "give a value of that type"
-                    ) from None
-            raise
+        if all(_is_of(value, kind) for value in values):
+            with suppress(*_REFUSED):
+                return pa.array(values, kind)
+        for document, value in zip(ids, values, strict=True):
+            if not _is_of(value, kind) or not _is_taken(value, kind):
+                raise InvalidTypeError(
+                    f"metadata '{name}' of document '{document}' is {value!r}, and column '{name}' is {kind}; "
+                    "give a value of that type"
+                )
+        return pa.array(values, kind)
 
     def _rest(self, document: str, metadata: Mapping[str, Any]) -> str:
         if self.json is None and metadata:
@@ -141,6 +153,27 @@ class MetadataColumns:
                     "it was; give text, finite numbers, true, false, null, lists or dictionaries of them"
                 )
         return json.dumps(metadata, ensure_ascii=False)
+
+
+def _is_of(value: Any, kind: pa.DataType) -> bool:
+    """Return True if a value is of the Python type of a column: Arrow cuts numbers and times to those of others."""
+    if value is None:
+        return True
+    is_flag = isinstance(value, (bool, np.bool_))
+    if is_flag or pa.types.is_boolean(kind):
+        return is_flag and pa.types.is_boolean(kind)
+    if pa.types.is_date(kind):
+        return isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+    taken = next((types for is_kind, types in _TAKEN if is_kind(kind)), object)
+    return isinstance(value, taken)
+
+
+def _is_taken(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.array([value], kind)
+    except _REFUSED:
+        return False
+    return True
 
 
 def _is_held(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,7 +159,8 @@ class BlobBatchSampler(Sampler):  # type: ignore[misc]
             world_size=world_size,
             drop_last=drop_last,
         )
-        self._epoch = self._first = self._next = 0
+        self._epoch = self._first = 0
+        self._place = (0, 0)
 
     def set_epoch(self, epoch: int, batches: int = 0) -> None:
         """Choose the epoch of the next passes, and how many batches of this rank each of them leaves out at its start.
@@ -169,28 +170,32 @@ class BlobBatchSampler(Sampler):  # type: ignore[misc]
             batches: The number of batches that were used before an interruption.
         """
         self._epoch, self._first = as_count(epoch, "epoch", 0) or 0, as_count(batches, "batches", 0) or 0
+        self._place = (self._epoch, self._first)
 
     def __len__(self) -> int:
         return max(0, self._order.batches - self._first)
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yield the positions of each batch."""
-        epoch, self._next = self._epoch, self._first
-        while self._next < self._order.batches:
-            self._next += 1
-            yield self._order.batch(epoch, self._next - 1).tolist()
+        epoch, first = self._epoch, self._first
+        self._place = (epoch, first)
+        for number in range(first, self._order.batches):
+            self._place = (epoch, number + 1)
+            yield self._order.batch(epoch, number).tolist()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the present pass is: its epoch, and the number of batches that were handed out.
 
-        A DataLoader with workers asks for some batches ahead of those it has returned.
+        After `set_epoch` it is where the next pass begins. A DataLoader with workers asks for some batches ahead of
+        those it has returned.
         """
-        return {"epoch": self._epoch, "batches": self._next, "order": _described(self._order)}
+        epoch, batches = self._place
+        return {"epoch": epoch, "batches": batches, "order": _described(self._order)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where a state was taken, by `set_epoch`; raise InvalidArgumentError for one of another order."""
         _require_same(state, _described(self._order))
-        self.set_epoch(state["epoch"], state["batches"])
+        self.set_epoch(*_numbers(state, ("epoch", "batches")))
 
 
 @dataclass(frozen=True)
@@ -293,6 +298,8 @@ class IterableBlobDataset(IterableDataset):  # type: ignore[misc]
         self._pass = torch.zeros(2, dtype=torch.int64).share_memory_()
         self._resumed: _Place | None = None
         self._place: _Place | None = None
+        # What `_pass` was when the present pass began.
+        self._begun: list[int] | None = None
 
     @property
     def instant(self) -> str | None:
@@ -309,17 +316,22 @@ class IterableBlobDataset(IterableDataset):  # type: ignore[misc]
         Args:
             epoch: The number of the epoch, from 0; each has its own shuffle.
             batches: The number of batches that were used before an interruption, counted for the whole rank.
+
+        The epoch of a loaded state, without batches, goes on where the state was taken.
         """
-        first = as_count(batches, "batches", 0) or 0
-        self._pass[0], self._pass[1] = as_count(epoch, "epoch", 0) or 0, first
+        chosen, first = as_count(epoch, "epoch", 0) or 0, as_count(batches, "batches", 0) or 0
+        if self._resumed is not None and (first or chosen != self._resumed.epoch):
+            self._resumed = None
+        self._pass[0], self._pass[1] = chosen, first
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the samples of this worker, from where a loaded state says, if one was loaded."""
         info = get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         begin, self._resumed = self._resumed, None
+        self._begun = self._pass.tolist()
         if begin is None:
-            epoch, first = self._pass.tolist()
+            epoch, first = self._begun
             begin = _Place(epoch, first + worker, 0, worker, workers)
         elif (begin.worker, begin.workers) != (worker, workers):
             begin = _elsewhere(begin, worker, workers)
@@ -327,9 +339,13 @@ class IterableBlobDataset(IterableDataset):  # type: ignore[misc]
         return self._run(begin)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the present pass is, in this worker; torchdata's ``StatefulDataLoader`` asks each one."""
+        """Return where the present pass is, in this worker; torchdata's ``StatefulDataLoader`` asks each one.
+
+        After `set_epoch` it is where the next pass begins.
+        """
         epoch, first = self._pass.tolist()
-        place = self._place or self._resumed or _Place(epoch, first, 0, 0, 1)
+        present = self._place if self._begun == [epoch, first] else None
+        place = self._resumed or present or _Place(epoch, first, 0, 0, 1)
         return {**vars(place), "order": self._described()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -345,8 +361,9 @@ class IterableBlobDataset(IterableDataset):  # type: ignore[misc]
             InvalidArgumentError: The state is of other rows, or of another order.
         """
         _require_same(state, self._described())
-        self._resumed = _Place(**{name: int(state[name]) for name in _Place.__dataclass_fields__})
+        self._resumed = _Place(*_numbers(state, _Place.__dataclass_fields__))
         self._place = None
+        self._pass[0], self._pass[1] = self._resumed.epoch, 0
 
     def _described(self) -> dict[str, Any]:
         return {**_described(self._order), "instant": self._index.instant}
@@ -386,6 +403,14 @@ def _require_same(state: Any, own: Mapping[str, Any]) -> None:
     if other:
         said = ", ".join(f"{name} {held.get(name)!r} instead of {own[name]!r}" for name in other)
         raise InvalidArgumentError(f"the state is of another dataset: {said}; make the dataset as it was made then")
+
+
+def _numbers(state: Mapping[str, Any], names: Iterable[str]) -> list[int]:
+    """Return numbers of a state; raise InvalidArgumentError if one is missing or is none."""
+    found = [state.get(name) for name in names]
+    if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in found):
+        raise InvalidArgumentError(f"{state!r} is no state; give what state_dict returned"[:200])
+    return [int(one) for one in found if one is not None]
 
 
 def _checked(transform: Transform | None) -> Transform | None:

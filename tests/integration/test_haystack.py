@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -131,6 +133,23 @@ def test_policies_say_what_becomes_of_ids_given_twice(spark, workspace):
     assert store.write_documents([one, other], DuplicatePolicy.OVERWRITE) == 2
     assert store.filter_documents()[0].content == "other"
     assert store.filter_documents(as_of=then)[0].content == "one"
+
+
+def test_threads_take_turns_in_what_they_read_and_write(spark, workspace):
+    store = HudiDocumentStore(fresh_path(workspace, "store"), spark=spark, dimension=2, options=QUICK)
+
+    def outcome(work):
+        try:
+            return work()
+        except DuplicateDocumentError:
+            return "there already"
+
+    with ThreadPoolExecutor(2) as threads:
+        written = [partial(store.write_documents, [Document(id="1", content=str(n))]) for n in range(2)]
+        assert sorted(map(str, threads.map(outcome, written))) == ["1", "there already"]
+        changed = [partial(store.update_by_filter, compared("id", "==", "1"), {name: 1}) for name in "ab"]
+        assert list(threads.map(outcome, changed)) == [1, 1]
+    assert store.filter_documents()[0].meta == {"a": 1, "b": 1}
 
 
 WRONG = [

@@ -185,6 +185,33 @@ def test_a_state_in_the_middle_of_a_batch(made: Photos) -> None:
     assert sorted(row for batch in loaded(again, batch_size=6, num_workers=2) for row in batch) == sorted(whole[8:])
 
 
+def test_a_state_before_a_pass_is_where_it_begins(made: Photos, dataset: BlobDataset) -> None:
+    stream = streamed(made, shuffle=True)
+    list(stream)
+    stream.set_epoch(1, batches=2)
+    again = streamed(made, shuffle=True)
+    again.load_state_dict(stream.state_dict())
+    again.set_epoch(1)  # the epoch of the state goes on, as a loop over epochs asks for
+    assert [row["id"] for row in again] == [row["id"] for row in stream]
+    again.load_state_dict(stream.state_dict())
+    again.set_epoch(2)  # another one begins
+    stream.set_epoch(2)
+    assert [row["id"] for row in again] == [row["id"] for row in stream]
+    batches = BlobBatchSampler(dataset, 6, shuffle=True)
+    list(batches)
+    batches.set_epoch(1)
+    resumed = BlobBatchSampler(dataset, 6, shuffle=True)
+    resumed.load_state_dict(batches.state_dict())
+    assert list(resumed) == list(batches)
+
+
+@pytest.mark.parametrize("change", [{"epoch": "x"}, {"batch": -1}, {"sample": None}])
+def test_states_with_wrong_numbers(made: Photos, change: dict[str, Any]) -> None:
+    stream = streamed(made)
+    with pytest.raises(errors.InvalidArgumentError, match=r"is no state; give what state_dict returned"):
+        stream.load_state_dict({**stream.state_dict(), **change})
+
+
 def test_states_that_do_not_fit(made: Photos) -> None:
     stream = streamed(made)
     state = stream.state_dict()
