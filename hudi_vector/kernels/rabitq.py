@@ -75,6 +75,9 @@ def encode(rows: Floats64, bits: int) -> Codes:
 def decode(codes: Codes, dimension: int, bits: int) -> Decoded:
     """Return the vectors that codes of shape (n, bytes) stand for, and how far the coded ones are from them at most.
 
+    Of more than 16,320 elements a vector may be further: a code tells no cosine below 1/√16,320. The builder of an
+    index compares, and gives such a vector no code.
+
     Example:
         >>> found = decode(encode(np.array([[3.0, -4.0]]), 1), 2, 1)
         >>> found.rows.astype(float).round(1).tolist(), float(found.error[0].round(1))

@@ -18,6 +18,7 @@ import pyarrow as pa
 from hudi_vector.kernels.metrics import Floats
 from hudi_vector.kernels.topk import Hits, Ints, rank_within
 from hudi_vector.query.row_order import order_of_keys
+from hudi_vector.storage import parallel
 
 __all__ = ["SliceHits", "Winners", "break_ties", "merge_hits", "order_of_keys", "within_groups"]
 
@@ -171,7 +172,8 @@ def _places(positions: Ints, keys_of: KeysOf) -> Ints:
 def merge_hits(parts: Sequence[SliceHits], k: int, keys_of: SliceKeysOf, per_group: int | None = None) -> Winners:
     """Return the k nearest rows of every query from the candidates of all slices, by query and rank.
 
-    `keys_of` returns the key columns of rows of a slice, or None without keys; it is called only where distances tie.
+    `keys_of` returns the key columns of rows of a slice, or None without keys; it is called only where distances tie,
+    for all slices at once, by threads.
     With `per_group`, at most as many rows of each of the k nearest groups are returned, by query, group and distance.
     """
     hits = Hits.joined([part.hits for part in parts])
@@ -210,9 +212,9 @@ def _tie_places(
         tables.append(keys.take(pa.array(key_row[known])))
         rows.append(known)
     unknown = tied[key_row[tied] < 0]
-    for index in np.unique(slice_index[unknown]):
-        here = unknown[slice_index[unknown] == index]
-        table = keys_of(int(index), position[here])
+    of_slices = [unknown[slice_index[unknown] == index] for index in np.unique(slice_index[unknown])]
+    read = parallel.each(lambda here: keys_of(int(slice_index[here[0]]), position[here]), of_slices, decodes=True)
+    for table, here in zip(read, of_slices, strict=True):
         if table is None:
             return np.zeros(len(tied), np.int64)  # without keys, slice order and position decide
         tables.append(table)

@@ -73,6 +73,7 @@ def make_plan(
         has_keys=snapshot.config.populates_meta_fields,
         ties=snapshot.ties,
         carried=() if grouping is None else grouping.columns,
+        by_event_time=snapshot.config.merges_by_event_time,
         options=snapshot.source.options,
     )
     kept = _kept(snapshot, request)

@@ -48,7 +48,8 @@ class ScanSpec:
 
     `ties` names the columns that order rows of equal distance in a table without record keys; if it is empty, their
     position in storage does. `carried` are columns that a search looks up while it scans: rows that are merged from log
-    files bring them along, since they could be read later by another merge alone.
+    files bring them along, since they could be read later by another merge alone. `by_event_time` says that a merge
+    keeps the row with the greatest value of the table's ordering fields.
     """
 
     table_uri: str
@@ -59,6 +60,7 @@ class ScanSpec:
     has_keys: bool = True
     ties: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
+    by_event_time: bool = False
     options: StorageOptions = field(default=StorageOptions(), repr=False)
 
     def filtered(self, condition: Predicate) -> ScanSpec:

@@ -11,7 +11,6 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import fastavro
@@ -24,17 +23,19 @@ __all__ = [
     "cleaned_paths",
     "earliest_retained",
     "evolved_schema",
+    "files_named",
     "is_service",
     "parse_action",
     "read_action",
     "replaced_file_ids",
     "smallest_base_file",
     "write_statistics",
-    "written_paths",
+    "written_files",
     "written_schema",
 ]
 
 _AVRO_MAGIC = b"Obj\x01"
+_READ_STATISTICS = ("path", "fileSizeInBytes", "totalWriteBytes", "numInserts", "numUpdateWrites", "numDeletes")
 _SERVICES = ("CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT")
 # The errors that decoders raise on unexpected bytes.
 _UNREADABLE = (
@@ -61,7 +62,6 @@ def read_action(storage: Storage, uri: str) -> Mapping[str, Any]:
     return parse_action(storage.read(uri), uri)
 
 
-@lru_cache(maxsize=512)
 def parse_action(content: bytes, uri: str) -> Mapping[str, Any]:
     """Return the record in the content of a timeline file, empty for no content.
 
@@ -78,9 +78,37 @@ def parse_action(content: bytes, uri: str) -> Mapping[str, Any]:
             record: Any = next(iter(rows), {})
         else:
             record = json.loads(content)
+        return _without_unread(record) if isinstance(record, dict) else {}
     except _UNREADABLE as problem:
         raise DataFileError(f"the timeline file '{uri}' cannot be read: {problem}") from problem
-    return record if isinstance(record, dict) else {}
+
+
+def _without_unread(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record whose statistics of writes are those that are read here: a commit may have written many files."""
+    statistics = record.get("partitionToWriteStats")
+    if isinstance(statistics, dict):
+        kept = {
+            partition: [{name: one[name] for name in _READ_STATISTICS if name in one} for one in several or ()]
+            for partition, several in statistics.items()
+        }
+        record = {**record, "partitionToWriteStats": kept}
+    return record
+
+
+def files_named(action: Mapping[str, Any]) -> int:
+    """Return how many files and partitions an action names, to which its size in memory is in proportion.
+
+    Example:
+        >>> files_named({"partitionToWriteStats": {"a": [{"path": "a/f"}, {"path": "a/g"}], "b": None}})
+        3
+    """
+    found = 0
+    for name in ("partitionToWriteStats", "partitionToReplaceFileIds", "partitionMetadata"):
+        held = action.get(name)
+        for part in held.values() if isinstance(held, dict) else ():
+            files = part.get("successDeleteFiles") if isinstance(part, dict) else part
+            found += len(files) if isinstance(files, list) else 1
+    return found
 
 
 def replaced_file_ids(action: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
@@ -109,14 +137,15 @@ def write_statistics(action: Mapping[str, Any]) -> list[Any]:
     return [one for several in (action.get("partitionToWriteStats") or {}).values() for one in several or ()]
 
 
-def written_paths(action: Mapping[str, Any]) -> list[str]:
-    """Return the paths below the table of the files that a commit wrote.
+def written_files(action: Mapping[str, Any]) -> dict[str, int]:
+    """Return the files that a commit wrote by their paths below the table, with the bytes that it says it wrote, or 0.
 
     Example:
-        >>> written_paths({"partitionToWriteStats": {"a": [{"path": "a/f"}, {"path": None}]}})
-        ['a/f']
+        >>> written_files({"partitionToWriteStats": {"a": [{"path": "a/f", "fileSizeInBytes": 9}, {"path": None}]}})
+        {'a/f': 9}
     """
-    return [path for one in write_statistics(action) if isinstance(path := one.get("path"), str)]
+    found = ((one.get("path"), one.get("fileSizeInBytes")) for one in write_statistics(action))
+    return {path: size if isinstance(size, int) else 0 for path, size in found if isinstance(path, str)}
 
 
 def smallest_base_file(action: Mapping[str, Any]) -> tuple[str, int] | None:

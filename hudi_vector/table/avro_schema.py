@@ -11,7 +11,7 @@ import pyarrow as pa
 from hudi_vector.errors import HudiVectorError, UnsupportedTableError
 from hudi_vector.schema import HUDI_TYPE, VectorType
 
-__all__ = ["META_FIELDS", "arrow_schema", "require_finite"]
+__all__ = ["META_FIELDS", "WRITTEN_BY_HUDI", "arrow_schema", "require_finite"]
 
 META_FIELDS = (
     "_hoodie_commit_time",
@@ -20,6 +20,8 @@ META_FIELDS = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
+WRITTEN_BY_HUDI = (*META_FIELDS, "_hoodie_operation")
+"""The columns that Hudi writes itself; others of such a name, for example ``_hoodie_is_deleted``, are data."""
 
 _DEEPEST = 100
 _SHAPES = ("record", "error", "enum", "fixed", "array", "map")

@@ -85,6 +85,11 @@ class TableConfig:
         """Return where the table's timeline lies and how its files are named."""
         return TimelineLayout(self.version, self.timeline_path)
 
+    @property
+    def merges_by_event_time(self) -> bool:
+        """Return True if the row with the greatest value of the ordering fields wins, not the one that came last."""
+        return self.merge_mode == "EVENT_TIME_ORDERING" and bool(self.ordering_fields)
+
     @classmethod
     def parse(cls, text: str) -> TableConfig:
         """Read the text of ``hoodie.properties``, with Hudi's defaults for absent keys."""

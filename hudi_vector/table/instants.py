@@ -179,12 +179,12 @@ def zone_info(name: str) -> tzinfo:
     """
     short = re.sub(r"^(UTC|GMT|UT)(?=[+-])", "", name.strip())
     offset = re.fullmatch(r"([+-])(\d{1,2})(?::?(\d{2}))?", short)
-    if offset is not None:
-        minutes = int(offset[2]) * 60 + int(offset[3] or 0)
-        return timezone(timedelta(minutes=minutes if offset[1] == "+" else -minutes))
     if short in ("Z", "UTC", "GMT", "UT"):
         return timezone.utc
     try:
-        return ZoneInfo(short)
-    except (ZoneInfoNotFoundError, ValueError) as unknown:
+        if offset is None:
+            return ZoneInfo(short)
+        minutes = int(offset[2]) * 60 + int(offset[3] or 0)
+        return timezone(timedelta(minutes=minutes if offset[1] == "+" else -minutes))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as unknown:
         raise InvalidArgumentError(f"'{name}' is no time zone known here") from unknown

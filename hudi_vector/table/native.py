@@ -17,7 +17,7 @@ from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
 from hudi_vector.table.instants import AsOf, Seen, as_timeline_time, local_zone
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.recent import Recent
-from hudi_vector.table.slices import latest_slices, lost_file
+from hudi_vector.table.slices import cut_file, latest_slices, lost_file
 from hudi_vector.table.timeline import Instant, Timeline
 
 __all__ = ["NativeTable"]
@@ -189,9 +189,16 @@ class NativeTable:
         return visible.commits[-1].requested
 
     def evolves_on_read(self, visible: Timeline) -> bool:
-        """Return True if the newest commit carries the schema history that evolution on read needs."""
-        newest = next(self._newest_first(visible), None)
-        return newest is not None and actions.evolved_schema(newest) is not None
+        """Return True if the newest commit carries the schema history that evolution on read needs.
+
+        That of a table service may lack it.
+        """
+        for action in self._newest_first(visible):
+            if actions.evolved_schema(action) is not None:
+                return True
+            if not actions.is_service(action):
+                break
+        return False
 
     def _newest_first(self, visible: Timeline) -> Iterator[Mapping[str, Any]]:
         """Yield the records of the commits, the one that was completed last first; each is read when it is wanted."""
@@ -316,12 +323,20 @@ class NativeTable:
     def _require_written(
         self, ahead: Sequence[Mapping[str, Any]], slices: tuple[FileSlice, ...], replaced: frozenset[tuple[str, str]]
     ) -> None:
-        """Raise DataFileError if a file that an action read ahead wrote is lost: the answer would lack its rows."""
-        lost = lost_file([path for action in ahead for path in actions.written_paths(action)], slices, replaced)
+        """Raise DataFileError if a file that an action read ahead wrote is lost or cut: the answer would lack rows."""
+        written = {path: size for action in ahead for path, size in actions.written_files(action).items()}
+        lost = lost_file(written, slices, replaced)
         if lost is not None:
             raise DataFileError(
                 f"the data file '{lost}' of '{self.source.name}' is not there, but its commit is, and no later file "
                 "takes its place: something other than Hudi removed it; bring it back from a copy, or restore the "
+                "table to a savepoint from before that commit"
+            )
+        cut = cut_file(written, slices)
+        if cut is not None:
+            raise DataFileError(
+                f"the data file '{cut[0]}' of '{self.source.name}' has {cut[1]:,} bytes, and its commit wrote "
+                f"{written[cut[0]]:,}: something other than Hudi cut it; bring it back from a copy, or restore the "
                 "table to a savepoint from before that commit"
             )
 
@@ -336,7 +351,10 @@ class NativeTable:
         return self.storage.each(self._action, sorted(wanted))
 
     def _action(self, instant: Instant) -> Mapping[str, Any]:
-        return _action(self.storage, self.config.layout.file(self.source.uri, instant), instant)
+        # The instant is part of the key: a table created again at the same path has other completion times.
+        key = (self.storage, self.config.layout.file(self.source.uri, instant), instant)
+        known = _ACTIONS.get(key)
+        return _ACTIONS.first(key, actions.read_action(self.storage, key[1])) if known is None else known
 
     def _read_config(self) -> TableConfig:
         """Return the table's properties; raise UnsupportedTableError if tables of its version cannot be read."""
@@ -390,18 +408,12 @@ _SliceKey = tuple[Storage, str, str, str, "str | None", "str | None"]
 
 
 # Slices by table and timeline, so that an unchanged table is not listed again. Two stores may have the same paths.
-_SLICES: Recent[_SliceKey, tuple[FileSlice, ...]] = Recent(64)
+_SLICES: Recent[_SliceKey, tuple[FileSlice, ...]] = Recent(64, len, 200_000)
+_ACTIONS: Recent[tuple[Storage, str, Instant], Mapping[str, Any]] = Recent(1024, actions.files_named, 200_000)
 
 
 def _replaced(read: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str]]:
     return frozenset(group for action in read for group in actions.replaced_file_ids(action))
-
-
-@lru_cache(maxsize=1024)
-def _action(storage: Storage, uri: str, instant: Instant) -> Mapping[str, Any]:
-    # The instant is part of the key: a table created again at the same path has other completion times.
-    del instant
-    return actions.read_action(storage, uri)
 
 
 @lru_cache(maxsize=256)

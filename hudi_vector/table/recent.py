@@ -1,4 +1,4 @@
-"""A thread-safe LRU mapping."""
+"""A thread-safe LRU mapping, bounded by the number of its entries and by what they weigh."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ V = TypeVar("V")
 class Recent(Generic[K, V]):
     """A thread-safe mapping with a bounded number of entries that evicts the least recently used one.
 
+    `weigh` returns what an entry weighs; together they weigh `most` or less, but for the newest.
+
     Example:
         >>> recent = Recent(2)
         >>> for name in ("a", "b", "c"):
@@ -24,8 +26,9 @@ class Recent(Generic[K, V]):
         (None, 'C')
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, weigh: Callable[[V], int] = lambda _: 0, most: int = 0) -> None:
         self._capacity = capacity
+        self._weigh, self._most, self._weight = weigh, most, 0
         self._lock = threading.Lock()
         self._entries: OrderedDict[K, V] = OrderedDict()
 
@@ -52,10 +55,12 @@ class Recent(Generic[K, V]):
         """Remove the entries whose key `chosen` accepts."""
         with self._lock:
             for key in [key for key in self._entries if chosen(key)]:
-                del self._entries[key]
+                self._weight -= self._weigh(self._entries.pop(key))
 
     def _keep(self, key: K, value: V) -> None:
+        if key in self._entries:
+            self._weight -= self._weigh(self._entries.pop(key))
         self._entries[key] = value
-        self._entries.move_to_end(key)
-        while len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
+        self._weight += self._weigh(value)
+        while len(self._entries) > self._capacity or (self._weight > self._most and len(self._entries) > 1):
+            self._weight -= self._weigh(self._entries.popitem(last=False)[1])

@@ -11,7 +11,7 @@ This follows Hudi's file-system view:
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hudi_vector.storage import FileInfo
@@ -19,7 +19,7 @@ from hudi_vector.table.model import FileSlice
 from hudi_vector.table.names import BaseFileName, LogFileName, parse_base_file, parse_log_file
 from hudi_vector.table.timeline import Timeline
 
-__all__ = ["latest_slices", "lost_file"]
+__all__ = ["cut_file", "latest_slices", "lost_file"]
 
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
@@ -89,6 +89,16 @@ def lost_file(written: Iterable[str], slices: Iterable[FileSlice], replaced: fro
         return not parsed.is_cdc and newest.get(parsed.file_id, "") <= parsed.instant
 
     return next((path for path in written if is_lost(posixpath.basename(path))), None)
+
+
+def cut_file(written: Mapping[str, int], slices: Iterable[FileSlice]) -> tuple[str, int] | None:
+    """Return the first data file in the latest slices that has fewer bytes than were written, and these, or None.
+
+    `written` has the bytes of each file by its path below the table.
+    """
+    bytes_there = {info.name: info.size for entry in slices for info in entry.files}
+    found = ((path, bytes_there.get(posixpath.basename(path))) for path in written)
+    return next(((path, size) for path, size in found if size is not None and size < written[path]), None)
 
 
 class _Committed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
 from hudi_vector.schema import VectorType
+from hudi_vector.table.avro_schema import WRITTEN_BY_HUDI
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,8 +45,8 @@ def opened_for_change(
 
 
 def data_columns(frame: DataFrame) -> list[str]:
-    """Return the names of a table's columns without Hudi's own."""
-    return [name for name in frame.columns if not name.startswith("_hoodie_")]
+    """Return the names of a table's columns without those that Hudi writes itself."""
+    return [name for name in frame.columns if name not in WRITTEN_BY_HUDI]
 
 
 def found_column(schema: StructType, column: object, table: str) -> str:

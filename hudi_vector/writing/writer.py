@@ -31,6 +31,7 @@ from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.fitness import require_fit, require_workers
 from hudi_vector.spark.catalyst.local_rows import no_rows
 from hudi_vector.spark.catalyst.settings import session_settings
+from hudi_vector.table.avro_schema import WRITTEN_BY_HUDI
 from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
 from hudi_vector.writing.blobs.columns import converted_schema
 from hudi_vector.writing.blobs.plan import plan_blobs
@@ -247,7 +248,7 @@ def _without_erased(df: DataFrame, plan: WritePlan) -> tuple[DataFrame, int]:
     policy = plan.erased
     if policy == OFF or plan.target.existing is None or plan.request.operation == "delete":
         return df, 0
-    return without_erased(df, plan.target.path, plan.layout.record_key, plan.layout.partition_by, policy)
+    return without_erased(df, plan.target.path, plan.layout.record_key, policy)
 
 
 def _with_partitions(df: DataFrame, plan: WritePlan) -> DataFrame:
@@ -465,8 +466,8 @@ def _config(files: Files, target: Target) -> TableConfig | None:
 
 
 def _without_meta_columns(df: DataFrame) -> DataFrame:
-    """Return the DataFrame without the ``_hoodie_`` columns of a Hudi table it was read from; Hudi writes new ones."""
-    return df.drop(*[name for name in df.columns if name.startswith("_hoodie_")])
+    """Return the DataFrame without the meta columns of a Hudi table it was read from; Hudi writes new ones."""
+    return df.drop(*WRITTEN_BY_HUDI)
 
 
 def _batch_frame(df: Any, spark: SparkSession | None) -> DataFrame:
@@ -499,7 +500,7 @@ def _require_table_columns(df: DataFrame, target: Target, may_lack: bool) -> Non
         return
     vectors = target.existing.vectors
     for field in target.existing.schema.fields:
-        if field.name not in df.columns and not field.name.startswith("_hoodie_"):
+        if field.name not in df.columns and field.name not in WRITTEN_BY_HUDI:
             kind = vectors[field.name].descriptor if field.name in vectors else field.dataType.simpleString()
             raise InvalidArgumentError(
                 f"column '{field.name}' ({kind}) of '{target.given}' is not in the DataFrame; "

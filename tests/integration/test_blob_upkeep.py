@@ -143,6 +143,35 @@ def test_a_copied_table_gets_references_of_its_own(spark, workspace, table_type)
         hv.blobs.relocate(spark, str(copy), f"file://{copy}")
 
 
+def test_a_copied_table_with_rows_of_one_key_is_refused(spark, workspace):
+    path, copy = tables.fresh_path(workspace, "twice"), tables.fresh_path(workspace, "moved")
+    frame = rows(spark, [5000, 6000, 7000]).selectExpr("int(id / 2) AS id", "ts", "part", "img")
+    kept = {"hoodie.datasource.insert.dup.policy": "none"}
+    write(frame, path, blobs=SMALL, operation="insert", partition_by=None, options=kept)
+    shutil.copytree(path, copy)
+    with pytest.raises(errors.RefusedError, match=r"several rows of '.*' have one record key \(1 such key\)"):
+        hv.blobs.relocate(spark, str(copy), str(path))
+    before, after = (
+        sorted(map(tuple, spark.read.format("hudi").load(str(each)).selectExpr("id", "read_blob(img)").collect()))
+        for each in (path, copy)
+    )
+    assert [key for key, _ in after] == [0, 0, 1]
+    assert after == before
+
+
+def test_rows_that_are_marked_as_deleted_are_deleted(spark, workspace):
+    path, copy = tables.fresh_path(workspace, "marked"), tables.fresh_path(workspace, "moved")
+    marked = rows(spark, [5000, 6000, 7000, 8000]).selectExpr("*", "id = 1 AS _hoodie_is_deleted")
+    write(marked.selectExpr("id", "ts", "part", "img", "false AS _hoodie_is_deleted"), path, blobs=SMALL)
+    write(marked.where("id < 3"), path, blobs=SMALL)
+    expected = {key: blob for key, blob in got(path).items() if key != 1}
+    assert stored(spark, path) == expected
+    hv.table_services.compact_blobs(spark, str(path), live_threshold=100, assume_single_writer=True, options=QUICK)
+    shutil.copytree(path, copy)
+    hv.blobs.relocate(spark, str(copy), str(path))
+    assert stored(spark, copy) == stored(spark, path) == expected
+
+
 def test_nested_blobs_of_a_copied_table(spark, workspace):
     path, copy = tables.fresh_path(workspace, "nested"), tables.fresh_path(workspace, "moved")
     frame = spark.sql(

@@ -30,10 +30,11 @@ def half_live(spark, workspace, name):
     return path
 
 
-def damage(path):
-    """The newest base file loses its second half."""
+def damage(path, is_cut=False):
+    """The second half of the newest base file has other bytes, or is cut off."""
     newest = max(path.glob("*.parquet"), key=lambda file: file.name.rpartition("_")[2])
-    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    half, size = newest.stat().st_size // 2, newest.stat().st_size
+    newest.write_bytes(newest.read_bytes()[:half] + (b"" if is_cut else bytes(size - half)))
     for checksum in path.glob(".*.crc"):
         checksum.unlink()
 
@@ -74,6 +75,17 @@ def test_a_file_that_is_damaged_during_a_compaction_is_one_sentence(spark, works
     with pytest.raises(DataFileError) as raised:
         services.compact_blobs(spark, str(path), live_threshold=60, options=QUICK, progress=progress)
     assert re.fullmatch("counting the references of '.* failed: .*is not a Parquet file", str(raised.value))
+
+
+def test_a_file_that_was_cut_is_named_with_its_bytes(damaged, workspace):
+    cut = tables.fresh_path(workspace, "cut")
+    shutil.copytree(damaged, cut)
+    damage(cut, is_cut=True)
+    why = (
+        r"the data file '.*\.parquet' of '.*' has [\d,]+ bytes, and its commit wrote [\d,]+: something other than Hudi"
+    )
+    with pytest.raises(DataFileError, match=why):
+        hv.blobs.inventory(None, str(cut))
 
 
 @pytest.mark.parametrize(

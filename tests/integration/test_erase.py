@@ -197,22 +197,25 @@ KEYS = {
     "a number": ({"record_key": "n"}, ["7"]),
     "two columns": ({"record_key": ["id", "n"], "partition_by": "p"}, ["id:7,n:7", "id:__empty__,n:9"]),
     "two partitions": ({"record_key": "id", "partition_by": ["p", "q"]}, ["7"]),
+    "a named column": ({"record_key": "id", "partition_by": "p"}, ["7"]),
 }
+NAMED = {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator"}
 
 
 @pytest.mark.parametrize("form", KEYS)
 def test_keys_are_kept_out_as_hudi_writes_them(spark: SparkSession, workspace: Path, form: str) -> None:
     layout, keys = KEYS[form]
     path = str(tables.fresh_path(workspace, "erased-keys"))
+    settings = {**QUICK, **NAMED} if form == "a named column" else QUICK
     empty = "" if len(keys) > 1 else "9"  # a part of a key may be empty, and a whole one may not
     rows = [(str(n) if n < 9 else empty, n, n % 2, "x") for n in range(10)]
     frame = planned(spark, rows, "id STRING, n BIGINT, p INT, q STRING").coalesce(1)
-    hv.write(frame, path, operation="bulk_insert", options=QUICK, **layout)
+    hv.write(frame, path, operation="bulk_insert", options=settings, **layout)
     files = [file for file in Path(path).rglob("*.parquet") if ".hoodie" not in file.parts]
     stored = {key for file in files for key in pq.read_table(file)["_hoodie_record_key"].to_pylist()}
     keys = [next(key for key in sorted(stored) if key in (wanted, f"id:{wanted}")) for wanted in keys]
     add_erased(path, keys)
-    done = hv.write(frame, path, options={**QUICK, ERASED_KEYS.key: "drop"}, **layout)
+    done = hv.write(frame, path, options={**settings, ERASED_KEYS.key: "drop"}, **layout)
     assert (done.erased, done.updated) == (len(keys), len(rows) - len(keys))
     if form == "two columns":
         gone = hv.write(frame, path, operation="delete", options={**QUICK, ERASED_KEYS.key: "fail"}, **layout)

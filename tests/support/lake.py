@@ -22,5 +22,5 @@ def forget() -> None:
     process_cache().clear()
     kept_footer._FOLDERS.forget(lambda _: True)
     native._SLICES.forget(lambda _: True)
-    native._action.cache_clear()
+    native._ACTIONS.forget(lambda _: True)
     manifest._READ.forget(lambda _: True)

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
 )
 
 import hudi_vector as hv
+from support.killed import conf
 from support.layouts import CATEGORY, EMB, ID, NAME, PRICE, TS, Table, history, stage
 
 MOR = "MERGE_ON_READ"
@@ -141,6 +142,25 @@ def partial(table: Table) -> None:
     merge([(9, 30, 77.0), (11, 30, 78.0)], ID, TS, PRICE)
     table.delete([11])
     table.stage("merged")
+    table.write(table.rows([0, 7], seed=2, ts=3))  # late: Hudi fills the newer rows, which lack columns, from them
+    table.stage("late")
+
+
+@history()
+def renamed(table: Table) -> None:
+    """A column is renamed in the table's history of columns, and Hudi clusters one partition, which notes no history."""
+    table.configure(**BY_CATEGORY)
+    emb = StructField("emb", ArrayType(FloatType()))
+    rows = [(i, f"c{i % 3}", 10, [1.0, float(i), 0.0, 2.0]) for i in range(9)]
+    table.write(table.frame(rows, ID, CATEGORY, TS, emb))
+    settings = {
+        "hoodie.schema.on.read.enable": "true",
+        "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+    }
+    with conf(table.spark, settings):
+        table.spark.sql(f"ALTER TABLE {table.register()} RENAME COLUMN emb TO vector")
+        table.call("run_clustering", op="scheduleAndExecute", predicate="category = 'c1'")
+    table.stage("clustered")
 
 
 @history(stage("changed", "merged", native=True))

@@ -41,6 +41,7 @@ from hudi_vector.index.locations import in_table
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, PackPlace, publish_manifest
 from hudi_vector.index.packs.layout import pack_content
 from hudi_vector.options import IO_PARALLELISM, Settings
+from hudi_vector.query.opened.rows import count_rows, plan_of_rows, read_rows
 from hudi_vector.read.cache import process_cache
 from hudi_vector.read.parquet.data_file import DataFile, held_in_memory, held_stream
 from hudi_vector.read.parquet.slice import ParquetSlice
@@ -314,6 +315,45 @@ def test_many_queries_read_vectors_and_columns_of_many_files_at_once(store: Any,
         store.set_delay(0)
     assert found == expected
     assert (len(seen.requests) <= 410, seen.waves <= 20) == (True, True), slow.summary(seen)
+
+
+def test_rows_by_place_and_by_filter_come_from_all_files_at_once(store: Any, lake: Path) -> None:
+    with opened(store, "f200") as table:
+        places = table.search(QUERY, 8000, metric="l2", columns=[], mode="exact").refs[::40]
+        wanted = table.fetch_rows(places, columns=["id"])
+        forget()
+        store.set_delay(DELAY)
+        with store.watched() as fetched:
+            assert table.fetch_rows(places, columns=["id"]) == wanted
+        snapshot = table._snapshot(None)
+        forget()
+        plan = plan_of_rows(snapshot, "emb", None, "UTC", {})
+        with store.watched() as counted:
+            assert count_rows(plan) == 8000
+        with store.watched() as read:
+            assert read_rows(plan, ["id"]).num_rows == 8000
+        store.set_delay(0)
+    assert len({file for file, _ in places}) > 50
+    # Each file is asked for its end and then for rows; 64 requests are sent at a time.
+    assert (fetched.waves <= 9, counted.waves <= 6, read.waves <= 9) == (True, True, True), (
+        fetched.waves,
+        counted.waves,
+        read.waves,
+    )
+
+
+def test_keys_that_decide_ties_come_from_all_files_at_once(store: Any, tmp_path: Path) -> None:
+    table = WrittenTable(tmp_path / "tied")
+    rows = [Row(i, "g", float(i), "g", (1.0, 2.0, 3.0, 4.0)) for i in range(48)]
+    table.commit({("g", f"f{n:02d}"): rows[n::24] for n in range(24)})
+    upload(store, tmp_path / "tied", "tied")
+    with opened(store, "tied") as other:
+        store.set_delay(DELAY)
+        with store.watched() as seen:
+            found = other.search(QUERY, k=5, metric="l2", columns=["id"], mode="exact").to_pylist()
+        store.set_delay(0)
+    assert [row["id"] for row in found] == [int(key) for key in sorted(map(str, range(48)))[:5]]
+    assert seen.waves <= 6, slow.summary(seen)
 
 
 def test_a_search_that_took_too_long_sends_nothing_more(store: Any, lake: Path) -> None:

@@ -95,6 +95,8 @@ def test_accepted(text, meaning):
         "emb = 1", "st = 1", "id is true", "day = 5", "f = id",
         "id + 1 = 2", "raw = 'x'", "raw = X'0'",
         "date 'today' = day",
+        "d < " + "9" * 39, "id < " + "9" * 400, "d < 1e99999999999999999999BD", "d < 0." + "1" * 39,
+        "name = '\ud800'", "name like '\ud800%'",
         "name = '\\ud83d'", "name = '\\1'", "3 is null", "not", "not id", "id not 5", "st.A.b = 1", "1 = 'a'",
         "date '2024-01-01' = date '2024-01-01'", "(" * 200 + "flag" + ")" * 200, "not " * 200 + "flag", "day = name",
     ],

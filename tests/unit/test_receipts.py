@@ -389,6 +389,14 @@ def changed(receipt: Receipt, change: Callable[[dict[str, Any]], None], hashed: 
         (lambda d: d.pop("queries"), True, "the receipt is damaged, or somebody changed it: its ReceiptContent has no"),
         (lambda d: d.update(more=1), True, "the receipt is damaged, or somebody changed it: its ReceiptContent holds"),
         (lambda d: d["rows"][0].update(distance="far"), True, "the distance 'far' is no hexadecimal float"),
+        (lambda d: d["rows"][0].update(distance=""), True, "the distance '' is no hexadecimal float"),
+        (lambda d: d["search"].update(max_distance=""), True, "the distance '' is no hexadecimal float"),
+        (
+            lambda d: d["search"].update(groups={"columns": [], "per_group": 1, "drop_nulls": True}),
+            True,
+            "it groups rows by no column",
+        ),
+        (lambda d: d["search"].update(filter="id > 0", zone="a" * 300), True, "is no time zone known here"),
         (
             lambda d: d.update(settings={"hoodie.vector.cache.dir": "/x"}),
             True,
@@ -414,6 +422,7 @@ def test_a_changed_receipt_is_refused(
         ("/no/such/receipt.json", InvalidArgumentError, "the receipt '/no/such/receipt.json' cannot be read: No such"),
         ("{", InvalidArgumentError, "this is no receipt: it is not JSON"),
         ('{"version": NaN, "rows": []}', InvalidArgumentError, "this is no receipt: it is not JSON (NaN is no number)"),
+        ('{"version": 1, "rows": 1e999}', InvalidArgumentError, "this is no receipt: it holds what JSON does not"),
         ("{}", InvalidArgumentError, "this is no receipt: it has no 'version' and 'rows'"),
         (7, InvalidTypeError, "a receipt is a file's path, JSON, or what report.receipt() returned, not int"),
     ],

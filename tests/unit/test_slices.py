@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from hudi_vector.storage import FileInfo
-from hudi_vector.table.slices import latest_slices, lost_file
+from hudi_vector.table.slices import cut_file, latest_slices, lost_file
 from hudi_vector.table.timeline import Instant, Timeline
 
 BASE = "file:///t"
@@ -211,6 +211,16 @@ def test_before_version_8_a_lost_log_file_bears_the_instant_of_its_base() -> Non
     whole = timeline((1, 2), (3, 4), (5, 6), action="deltacommit")
     assert lost_of([log(1, version=2)], [base(1), log(1)], whole, own=False) == log(1, version=2)
     assert lost_of([log(1, version=2)], [base(1), base(5)], whole, own=False) is None
+
+
+@pytest.mark.parametrize(("size", "written", "cut"), [(9, 10, 9), (10, 10, None), (11, 10, None), (9, 0, None)])
+def test_a_file_with_fewer_bytes_than_its_commit_wrote_is_cut(size: int, written: int, cut: int | None) -> None:
+    whole = timeline((1, 2))
+    found = latest_slices(
+        BASE, [FileInfo(f"{BASE}/{base(1)}", size, 1)], whole, whole, frozenset(), lambda _: None, True
+    )
+    asked = {base(1): written, "p/other": 10}
+    assert cut_file(asked, found) == (None if cut is None else (base(1), cut))
 
 
 def lost_of(

@@ -24,7 +24,8 @@ from hudi_vector.index.catalog import Index
 from hudi_vector.index.load import load_key_hashes
 from hudi_vector.query.opened.request import vector_column
 from hudi_vector.read.cache import process_cache
-from hudi_vector.read.logs.blocks import AVRO_DATA, CDC_DATA, COMMAND, DELETE, LogBlock
+from hudi_vector.read.logs import blocks
+from hudi_vector.read.logs.blocks import AVRO_DATA, CDC_DATA, COMMAND, DELETE, LogBlock, block_headers, read_blocks
 from hudi_vector.read.logs.keys import _DELETES, keys_of_block, log_keys
 from hudi_vector.read.logs.touched import touched_rows
 from hudi_vector.read.spec import ScanSpec
@@ -235,6 +236,19 @@ def test_deleted_keys_with_ordering_values_of_every_type() -> None:
     for wrong in (struct.pack(">ii", 2, len(content) - 8) + content[8:], content[:-1], content[:9]):
         with pytest.raises(DataFileError):
             keys_of_block(block(DELETE, wrong))
+
+
+@pytest.mark.parametrize("most", [12, 1 << 16])
+def test_headers_are_those_of_the_blocks(template: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(blocks, "_HEADER_BYTES", most)
+    for log in (log for entry in snapshot_of(str(template)).file_slices for log in entry.log_files):
+        content = Path(log.uri.removeprefix("file://")).read_bytes()
+        whole = [(one.kind, one.header) for one in read_blocks(pa.BufferReader(content))]
+        assert whole
+        assert list(block_headers(pa.BufferReader(content))) == whole
+        assert list(block_headers(pa.BufferReader(content[:-1]))) == whole[:-1]
+        with pytest.raises(DataFileError, match="no block begins at byte"):
+            list(block_headers(pa.BufferReader(content + b"#HUD!")))
 
 
 def test_blocks_without_keys() -> None:

@@ -266,7 +266,7 @@ def _schema_of(file: FileInfo, options: StorageOptions, column: str | None) -> p
     """Return the columns of a file in the types of a search, with VECTOR columns marked as in a Hudi table."""
     with reading(file.uri), open_storage(file.uri, options).open(file.uri) as opened:
         schema = pq.read_schema(opened)
-    vectors = _declared((schema.metadata or {}).get(_VECTOR_COLUMNS, b"").decode())
+    vectors = _declared((schema.metadata or {}).get(_VECTOR_COLUMNS, b"").decode(errors="replace"))
     searched = (column or "").lower()
     return pa.schema(
         [searched_field(field, vectors.get(field.name), field.name.lower() == searched) for field in schema]
@@ -289,7 +289,7 @@ def searched_field(field: pa.Field, vector: VectorType | None = None, is_searche
     fixed-size binary without a description is read as a vector. Raises InvalidTypeError if its width does not fit
     float32 values.
     """
-    declared = (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode()
+    declared = (field.metadata or {}).get(HUDI_TYPE.encode(), b"").decode(errors="replace")
     if vector is None and declared.upper().startswith("VECTOR"):
         vector = VectorType.parse(declared)
     if vector is None and is_searched and pa.types.is_fixed_size_binary(field.type):

@@ -211,12 +211,12 @@ def as_queries(value: Any) -> Floats:
 
 def require_readable(plan: SearchPlan) -> None:
     """Raise UnsupportedTableError if only Spark can read the snapshot or a slice of the plan."""
-    slices = (access.reason for access in plan.slices if access.access == "spark")
-    reason = plan.snapshot.needs_spark or next(slices, None)
-    if reason is not None:
+    whole_table = plan.snapshot.needs_spark
+    slices = (f"because of {access.reason}" for access in plan.slices if access.access == "spark")
+    why = next(slices, None) if whole_table is None else f"since {whole_table}"
+    if why is not None:
         raise UnsupportedTableError(
-            f"'{plan.snapshot.source.name}' can only be searched through Spark, because of {reason}; "
-            "use hudi_vector.search(spark, …)"
+            f"'{plan.snapshot.source.name}' can only be searched through Spark, {why}; use hudi_vector.search(spark, …)"
         )
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hudi_vector.query.execute import open_slice
 from hudi_vector.query.opened.request import require_readable, vector_column
-from hudi_vector.query.plan import SearchPlan
+from hudi_vector.query.plan import SearchPlan, SliceAccess
 from hudi_vector.query.planner import SearchRequest, make_plan
 from hudi_vector.query.tuning import Tuning
 from hudi_vector.read.conform import conform
@@ -18,6 +18,7 @@ from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.predicate.nodes import Predicate
 from hudi_vector.read.spec import ScanCounts
+from hudi_vector.storage import parallel
 from hudi_vector.table.model import Snapshot
 
 __all__ = ["count_rows", "plan_of_rows", "read_rows"]
@@ -42,26 +43,27 @@ def plan_of_rows(
 
 
 def read_rows(plan: SearchPlan, names: Sequence[str]) -> pa.Table:
-    """Read columns of the rows of a plan; decoded columns are kept in the process's cache."""
-    parts = [conform(pa.table({}), plan.spec.fields(names))]
-    for access in plan.slices:
+    """Read columns of the rows of a plan, of all files at once; decoded columns are kept in the process's cache."""
+
+    def read(access: SliceAccess) -> pa.Table:
         reader = open_slice(access, plan.spec, keep=True)
         if isinstance(reader, MergedSlice):
-            parts += reader.tables(names, _AT_ONCE)
-        else:
-            assert isinstance(reader, (ParquetSlice, LanceSlice))
-            parts.append(reader.rows(np.flatnonzero(reader.allowed(ScanCounts())), names))
-    return pa.concat_tables(parts)
+            return pa.concat_tables([none, *reader.tables(names, _AT_ONCE)])
+        assert isinstance(reader, (ParquetSlice, LanceSlice))
+        return reader.rows(np.flatnonzero(reader.allowed(ScanCounts())), names)
+
+    none = conform(pa.table({}), plan.spec.fields(names))
+    return pa.concat_tables([none, *parallel.each(read, plan.slices, decodes=True)])
 
 
 def count_rows(plan: SearchPlan) -> int:
     """Count the rows of a plan; without a predicate, footers are enough for files without log files."""
-    found = 0
-    for access in plan.slices:
+
+    def count(access: SliceAccess) -> int:
         reader = open_slice(access, plan.spec, keep=True)
         if isinstance(reader, MergedSlice):
-            found += sum(part.num_rows for part in reader.tables([plan.spec.column.name], _AT_ONCE))
-        else:
-            assert isinstance(reader, (ParquetSlice, LanceSlice))
-            found += int(reader.allowed(ScanCounts()).sum())
-    return found
+            return sum(part.num_rows for part in reader.tables([plan.spec.column.name], _AT_ONCE))
+        assert isinstance(reader, (ParquetSlice, LanceSlice))
+        return int(reader.allowed(ScanCounts()).sum())
+
+    return sum(parallel.each(count, plan.slices, decodes=True))

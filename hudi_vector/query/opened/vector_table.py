@@ -43,7 +43,7 @@ from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.shown import Shown, ShownText
-from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
+from hudi_vector.storage import StorageOptions, normalise, open_storage, parallel, path_text
 from hudi_vector.storage.parallel import counted, set_parallelism
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
@@ -457,14 +457,17 @@ class VectorTable:
         for number, (path, _) in enumerate(pairs):
             places.setdefault(normalise(path), []).append(number)
         rows = np.array([row for _, row in pairs], np.int64)
-        parts = [pa.schema([(f.name, f.type) for f in spec.fields(names)]).empty_table()]
-        for uri, here in places.items():
+
+        def read(uri: str) -> pa.Table:
             access = self._access(snapshot, uri, known)
-            parts.append(open_slice(access, spec, keep=True).rows(rows[here], names))
+            return open_slice(access, spec, keep=True).rows(rows[places[uri]], names)
+
+        none = pa.schema([(f.name, f.type) for f in spec.fields(names)]).empty_table()
+        parts = parallel.each(read, places, decodes=True)
         back = np.empty(len(pairs), np.int64)
         if pairs:
             back[np.concatenate(list(places.values()))] = np.arange(len(pairs))
-        return pa.concat_tables(parts).take(pa.array(back))
+        return pa.concat_tables([none, *parts]).take(pa.array(back))
 
     @known_arguments()
     def to_reader(
@@ -872,4 +875,6 @@ def _pairs(refs: Any) -> list[tuple[str, int]]:
     for path, row in pairs:
         if not isinstance(path, str) or isinstance(row, bool) or not isinstance(row, (int, np.integer)):
             raise InvalidTypeError(f"refs must be pairs of file and row number; ({path!r}, {row!r}) is none")
+        if not -(1 << 63) <= row < 1 << 63:
+            raise DataFileError(f"'{path}' has no row {row}; give places from a search")
     return pairs

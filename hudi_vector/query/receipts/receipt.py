@@ -346,25 +346,28 @@ def as_receipt(value: Any) -> Receipt:
     body = {name: part for name, part in document.items() if name != _HASH}
     try:
         actual = _digest(body)
+    except (TypeError, ValueError, RecursionError):
+        why = "it holds what JSON does not"
+        raise InvalidArgumentError(f"this is no receipt: {why}; give what {_MAKER} wrote") from None
+    try:
         if actual != document.get(_HASH):
             raise _damaged(f"the hash of its content is {actual}, not {document.get(_HASH)}")
         content = shaped(ReceiptContent, body, _SHOWN)
     except DataFileError as problem:
         raise InvalidArgumentError(str(problem).replace(f"'{_SHOWN}'", _SHOWN)) from None
-    except (TypeError, RecursionError, UnicodeError):
-        why = "it holds what JSON does not"
-        raise InvalidArgumentError(f"this is no receipt: {why}; give what {_MAKER} wrote") from None
     _require_sense(content)
     return Receipt(content, actual)
 
 
 def _require_sense(content: ReceiptContent) -> None:
-    """Raise InvalidArgumentError for a distance that is no number, or a setting that no receipt holds."""
+    """Raise InvalidArgumentError for a distance that is no number, groups of no column, or a setting of no receipt."""
     for text in (content.search.max_distance, *(row.distance for row in content.rows)):
         try:
-            float.fromhex(text or "0")
+            float.fromhex("0" if text is None else text)
         except (ValueError, OverflowError):
             raise _damaged(f"the distance {text!r} is no hexadecimal float") from None
+    if content.search.groups is not None and not content.search.groups.columns:
+        raise _damaged("it groups rows by no column")
     other = next((key for key in content.settings if key not in SETTINGS), None)
     if other is not None:
         raise _damaged(f"it holds the setting {other!r}, which no receipt does")

@@ -25,6 +25,7 @@ __all__ = [
     "SCHEMA",
     "TORN",
     "LogBlock",
+    "block_headers",
     "name_of",
     "read_blocks",
     "rows_of_block",
@@ -41,6 +42,7 @@ _NAMES = ("COMMAND", "DELETE", "CORRUPT", "AVRO_DATA", "HFILE_DATA", "PARQUET_DA
 _VERSION = 1
 _AVRO_VERSION = 3
 _FRAME = len(MAGIC) + 8
+_HEADER_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,38 @@ def read_blocks(source: Any) -> Iterator[LogBlock]:
             raise DataFileError(f"the block at byte {offset} is damaged: its length is {size}")
         yield _block(memoryview(source.read(size)), offset)
         offset += _FRAME + size
+
+
+def block_headers(source: Any) -> Iterator[tuple[int, Mapping[int, bytes]]]:
+    """Yield type and header of each whole block of a seekable log file, without its content.
+
+    Raises DataFileError if a block is damaged.
+    """
+    source.seek(0, 2)
+    end, offset = source.tell(), 0
+    while offset < end:
+        source.seek(offset)
+        frame = source.read(_FRAME)
+        if len(frame) < _FRAME or frame[: len(MAGIC)] != MAGIC:
+            raise DataFileError(f"no block begins at byte {offset}, where one must")
+        (size,) = struct.unpack(">q", frame[len(MAGIC) :])
+        if size < 0 or offset + _FRAME + size > end:
+            return
+        yield _header(source, size, offset)
+        offset += _FRAME + size
+
+
+def _header(source: Any, size: int, offset: int) -> tuple[int, Mapping[int, bytes]]:
+    """Return type and header of a block of so many bytes, of which few are read unless its header is long."""
+    body = b""
+    for most in (_HEADER_BYTES, size):
+        body += source.read(min(size, most) - len(body))
+        try:
+            return struct.unpack_from(">ii", body)[1], _entries(memoryview(body), 8)[0]
+        except struct.error as problem:
+            if len(body) == size:
+                raise DataFileError(f"the block at byte {offset} is damaged: {problem}") from problem
+    raise DataFileError(f"the file ends in the block at byte {offset}")
 
 
 def name_of(kind: int) -> str:

@@ -20,6 +20,7 @@ from hudi_vector.kernels.topk import VectorBlock
 from hudi_vector.read.cache import ByteCache, process_cache
 from hudi_vector.read.conform import conform
 from hudi_vector.read.logs.merged_rows import Asked, KeptColumns, is_small, select_rows
+from hudi_vector.read.logs.partial_rows import whole_rows_follow_partial_ones
 from hudi_vector.read.old_calendar import has_times
 from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.read.several import SearchColumn, Together, blocks_of
@@ -211,6 +212,7 @@ class MergedSlice:
 
         present = [name for name in dict.fromkeys(names) if self._spec.schema.get_field_index(name) >= 0]
         self._require_new_calendar(present)
+        self._require_whole_rows()
         try:
             with self._opened(present) as place:
                 reader = HudiFileGroupReader(place.uri, dict(place.options))
@@ -230,6 +232,16 @@ class MergedSlice:
         if times and base is not None and base.name.endswith(".parquet"):
             with contextlib.closing(DataFile(base, self._spec.options, mapped=False)) as data:
                 data.require_new_calendar(times)
+
+    def _require_whole_rows(self) -> None:
+        """Raise UnmergeableError where rows of some columns are to be filled from late ones by event time."""
+        logs = self._slice.log_files
+        if self._spec.by_event_time and whole_rows_follow_partial_ones(logs, self._spec.options):
+            raise UnmergeableError(
+                f"the log files of file group '{self._slice.file_id}' hold some columns of rows, and later the same "
+                "rows whole, which only Spark merges as Hudi does; search in a session of Spark, or let Hudi "
+                "compact the table"
+            )
 
     @contextlib.contextmanager
     def _opened(self, names: Sequence[str]) -> Iterator[SlicePlace]:  # noqa: ARG002 - a subclass may provide only `names`

@@ -38,6 +38,7 @@ from hudi_vector.read.logs.blocks import (
 )
 from hudi_vector.read.logs.keys import keys_of_block
 from hudi_vector.read.logs.merged import unmergeable
+from hudi_vector.read.logs.partial_rows import PARTIAL
 from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table.avro_names import with_full_names
@@ -52,7 +53,6 @@ Version = tuple[str, str]
 
 _KEY, _SEQNO = "_hoodie_record_key", "_hoodie_commit_seqno"
 _MARKS = ("_hoodie_is_deleted", "_hoodie_operation")
-_PARTIAL = 7
 # Header entries with positions of rows in the base file, whose copy has other positions.
 _POSITIONS = (5, 8)
 
@@ -146,7 +146,7 @@ def _reduced(
     if block.kind == DELETE:
         is_one = keys is None or not keys.isdisjoint(keys_of_block(block))
         return (DELETE, block.header, bytes(block.content)) if is_one else None
-    if _PARTIAL in block.header:
+    if PARTIAL in block.header:
         raise UnmergeableError("a log file holds rows with only some of their columns")
     if block.kind not in (AVRO_DATA, PARQUET_DATA) or SCHEMA not in block.header:
         raise DataFileError(f"the block at byte {block.offset} is of type {name_of(block.kind)}, which is not read")

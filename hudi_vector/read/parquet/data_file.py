@@ -37,6 +37,7 @@ __all__ = ["DataFile", "held_in_memory", "held_stream", "reading"]
 _PAGE_BUFFER_BYTES = 1 << 20
 _REMOTE_BUFFER_BYTES = 8 << 20
 _MOST_HELD = 64 << 20
+_FOOTER_GROWS = 8  # the objects of a footer take so many times its bytes (151 columns, 20 row groups: 8.4)
 _REWRITTEN = "it was rewritten after it was listed"
 
 # The bytes of files in `held_in_memory`.
@@ -76,7 +77,8 @@ class DataFile:
             if self._footer is None:
                 with reading(self.file.uri):
                     self._footer = self.parquet().metadata if kept is None else kept.metadata()
-                process_cache().put((self.file, "footer"), self._footer, max(self._footer.serialized_size, 1024))
+                size = _FOOTER_GROWS * max(self._footer.serialized_size, 128)
+                process_cache().put((self.file, "footer"), self._footer, size)
         return self._footer
 
     @cached_property

@@ -31,7 +31,7 @@ from hudi_vector.read.predicate.zone import fixed_offset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Constant", "compared", "listed", "parse_date", "parse_timestamp"]
+__all__ = ["Constant", "compared", "digits_of", "listed", "parse_date", "parse_timestamp"]
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 _WALL_CLOCK = pa.timestamp("us")
@@ -137,7 +137,7 @@ def _with_integers(term: Predicate, constant: Constant) -> _Pair:
             return Cast(term, pa.int64()), Literal(value, pa.int64())
         _refuse(term, constant, "the number is beyond 64 bits")
     if constant.kind == "decimal":
-        whole, scale = _digits(value)
+        whole, scale = digits_of(value)
         if whole > 20 or scale > 18:
             _refuse(term, constant, "the number has too many digits")
         wide = pa.decimal128(20 + scale, scale)
@@ -166,7 +166,7 @@ def _with_decimals(term: Predicate, constant: Constant) -> _Pair:
     if constant.kind not in ("integer", "decimal"):
         _refuse(term, constant, "Spark would convert one of them; write a number without an exponent")
     value = Decimal(constant.value)
-    whole, scale = _digits(value)
+    whole, scale = digits_of(value)
     whole, scale = max(whole, data_type.precision - data_type.scale), max(scale, data_type.scale)
     if whole + scale > 38:
         _refuse(term, constant, "together they need more than 38 digits")
@@ -257,7 +257,7 @@ def _fits(value: int, bits: int) -> bool:
     return -(1 << (bits - 1)) <= value < 1 << (bits - 1)
 
 
-def _digits(value: Decimal) -> tuple[int, int]:
+def digits_of(value: Decimal) -> tuple[int, int]:
     """Return the number of digits before and after the decimal point."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))

@@ -15,13 +15,13 @@ An accepted text has the same meaning as in Spark; a text whose meaning depends 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
 import pyarrow as pa
 
 from hudi_vector.errors import InvalidFilterError, UnknownColumnError
-from hudi_vector.read.predicate.coerce import Constant, compared, listed, parse_date, parse_timestamp
+from hudi_vector.read.predicate.coerce import Constant, compared, digits_of, listed, parse_date, parse_timestamp
 from hudi_vector.read.predicate.nodes import (
     FALSE,
     NULL,
@@ -46,6 +46,7 @@ __all__ = ["parse"]
 _OPERATORS = {"=": "=", "==": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<>": "<>", "!=": "<>"}
 _KEYWORDS = ("AND", "OR", "NOT", "IN", "LIKE", "IS", "BETWEEN", "ESCAPE", "NULL", "TRUE", "FALSE", "CASE")
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?(l|d|bd)?", re.IGNORECASE | re.ASCII)
+_MOST_DIGITS = 38
 _DEEPEST = 100  # nested parentheses and NOTs
 
 
@@ -232,8 +233,18 @@ class _Parser:
         if "." in digits or exponent or suffix == "BD":
             if suffix == "L":
                 self._refuse("a whole number before L", token)
-            return Constant("decimal", Decimal(text))
-        return Constant("integer", int(text))
+            return Constant("decimal", self._decimal(text, token))
+        return Constant("integer", int(self._decimal(text, token)))
+
+    def _decimal(self, text: str, token: Token) -> Decimal:
+        """Return a number that Spark has as a decimal; refuse one for which 38 digits do not suffice, as Spark does."""
+        try:
+            found = Decimal(text)
+        except InvalidOperation:
+            found = None
+        if found is None or sum(digits_of(found)) > _MOST_DIGITS:
+            self._refuse(f"a number of at most {_MOST_DIGITS} digits", token)
+        return found
 
     def _typed_constant(self, token: Token) -> Constant:
         text = self._string("a constant in '…'")

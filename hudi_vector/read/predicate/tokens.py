@@ -55,6 +55,8 @@ def tokenize(text: str) -> list[Token]:
         >>> [token.text for token in tokenize("a <= 'it\\'s'")]
         ['a', '<=', "it's", '']
     """
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidFilterError(f"the filter {text!r} holds half of a surrogate pair, which is no character")
     tokens = []
     position = 0
     while position < len(text):

@@ -297,8 +297,10 @@ class TableSearch:
         """Return the rows of a table at a snapshot, of which `instant` is the last, as Hudi's reader gives them."""
         timeline, reader = NativeTable(source).timeline, self.spark.read.format("hudi")
         before = timeline()
-        # Hudi reads as of no instant after an action that has not ended; without one it reads what has completed.
-        if min(snapshot.pending, default=instant) < instant and before.requested == snapshot.commits:
+        # Hudi reads as of no instant after an action that has not ended, and by the history of columns in the commit of
+        # the instant, which a table service may lack. Without an instant it reads what has completed.
+        as_of_differs = snapshot.evolves_on_read or min(snapshot.pending, default=instant) < instant
+        if as_of_differs and before.requested == snapshot.commits:
             frame = reader.load(source.hadoop_path)
             self._require_these_commits(timeline(), snapshot)
             return frame

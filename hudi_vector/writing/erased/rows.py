@@ -28,16 +28,13 @@ _AS_TEXT = (StringType, ByteType, ShortType, IntegerType, LongType)
 _LOG = logging.getLogger(__name__)
 
 
-def without_erased(
-    df: DataFrame, table: str, keys: Sequence[str], partition_by: Sequence[str], policy: str
-) -> tuple[DataFrame, int]:
+def without_erased(df: DataFrame, table: str, keys: Sequence[str], policy: str) -> tuple[DataFrame, int]:
     """Return the rows whose keys were not erased from a table, and how many were; the key columns are read for that.
 
     Args:
         df: The rows of a write.
         table: The table's base path.
         keys: The record key's columns.
-        partition_by: The partition columns.
         policy: ``drop`` to leave erased keys out, ``fail`` to refuse the write.
 
     Raises:
@@ -52,7 +49,7 @@ def without_erased(
     digests = pa.table({_DIGEST: pa.array(erased.digests, pa.string())})
     listed = F.broadcast(arrow_frame(spark, digests, StructType().add(_DIGEST, StringType())))
     found = 0
-    for key in _keys_of(df, keys, partition_by):
+    for key in _keys_of(df, keys):
         same = _digest(erased, key) == F.col(_DIGEST)
         found += df.join(listed, same, "left_semi").count()
         df = df.join(listed, same, "left_anti")
@@ -71,7 +68,7 @@ def _digest(erased: ErasedKeys, key: Column) -> Column:
     return F.sha2(F.concat(F.lit(erased.salt), key), 256)
 
 
-def _keys_of(df: DataFrame, keys: Sequence[str], partition_by: Sequence[str]) -> list[Column]:
+def _keys_of(df: DataFrame, keys: Sequence[str]) -> list[Column]:
     """Return the record key of each row in each form in which Hudi's key generators may write it."""
     texts = {name: _text(df, name) for name in keys}
     parts = []
@@ -80,10 +77,8 @@ def _keys_of(df: DataFrame, keys: Sequence[str], partition_by: Sequence[str]) ->
         word = F.when(text.isNull(), F.lit("__null__")).when(text == "", F.lit("__empty__")).otherwise(text)
         parts.append(F.concat(F.lit(f"{name}:"), word))
     named = F.concat_ws(",", *parts)
-    if len(keys) > 1:
-        return [named]
-    # With several partition columns, Hudi's generator of complex keys has written both forms in its time.
-    return [*texts.values(), named] if len(partition_by) > 1 else [*texts.values()]
+    # Hudi's generator of complex keys, which any table may use, names the column of a single key too, or not.
+    return [named] if len(keys) > 1 else [*texts.values(), named]
 
 
 def _text(df: DataFrame, name: str) -> Column:

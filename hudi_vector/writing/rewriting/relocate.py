@@ -11,7 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 
 from hudi_vector.arguments import known_arguments
 from hudi_vector.blobs.names import BLOB_AREA, reference_base
-from hudi_vector.errors import InvalidArgumentError, TableNotFoundError
+from hudi_vector.errors import InvalidArgumentError, RefusedError, TableNotFoundError, number_of
+from hudi_vector.schema import quoted
+from hudi_vector.spark.catalyst.nested_fields import field_path
 from hudi_vector.spark.stored_partitions import require_stored_partitions, with_stored_partitions
 from hudi_vector.storage import normalise, scheme_of
 from hudi_vector.writing.blobs.columns import blob_paths
@@ -21,11 +23,14 @@ from hudi_vector.writing.target import resolve_target
 from hudi_vector.writing.writer import write
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from hudi_vector.table.config import TableConfig
     from hudi_vector.writing.result import WriteResult
 
 __all__ = ["relocate_blobs"]
+
+_KEYED = ("_hoodie_record_key", "_hoodie_partition_path")
 
 
 @known_arguments()
@@ -46,6 +51,7 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
     Raises:
         TableNotFoundError: The table does not exist.
         InvalidArgumentError: The old path is the table's present path, or the table has no BLOB column.
+        RefusedError: Several rows have one record key, which the upsert would make one.
         UnsupportedTableError: The table is partitioned by timestamps.
         InvalidBlobError: A container was not copied.
 
@@ -65,14 +71,30 @@ def relocate_blobs(spark: SparkSession, table: str, old_path: str) -> WriteResul
     rows = with_stored_partitions(spark.read.format("hudi").load(target.path), target.existing.config)
     require_stored_partitions(table, rows.schema, target.existing.config)
     changed = {name: _Moved(blob_at(name), old_path, reference_base(target.path)) for name in columns}
-    rows = rows.where(reduce(lambda one, other: one | other, (each.applies for each in changed.values())))
+    every, applies = rows, reduce(lambda one, other: one | other, (each.applies for each in changed.values()))
+    rows = every.where(applies)
     if rows.isEmpty():
         return None
+    _require_single_rows(table, every, applies, target.existing.config)
     for name, each in changed.items():
         rows = with_blob(rows, name, each.blob)
     settings = {name: {"inline.threshold": "16MiB"} for name in columns}  # inline blobs stay inline
     key = target.existing.config.record_key_fields
     return write(rows, table, record_key=key, operation="upsert", blobs=settings)
+
+
+def _require_single_rows(table: str, rows: DataFrame, applies: Column, config: TableConfig) -> None:
+    """Raise RefusedError if a row to which `applies` applies has the key and partition of another row."""
+    names = _KEYED if config.populates_meta_fields else [*config.record_key_fields, *config.partition_fields]
+    counts = [F.count(F.lit(1)).alias("rows"), F.max(applies).alias("moves")]
+    shared = rows.groupBy(*[F.col(quoted(*field_path(rows.schema, name))) for name in names]).agg(*counts)
+    several = shared.where("rows > 1 AND moves").count()
+    if several:
+        raise RefusedError(
+            f"nothing was changed: several rows of '{table}' have one record key ({number_of(several, 'such key')}), "
+            "and an upsert would write one of them over the others; give each of these rows another key, and relocate "
+            "again"
+        )
 
 
 class _Moved:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the Spark docume
 from hudi_vector.errors import RefusedError
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.stored_partitions import require_stored_partitions, with_stored_partitions
+from hudi_vector.table.avro_schema import WRITTEN_BY_HUDI
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant, Timeline
 from hudi_vector.writing.blobs.staged_files import stage_list
@@ -210,7 +211,7 @@ def commit_rows(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) 
     if _PARTITION_PATH in rows.columns:
         require_stored_partitions(work.table, table.frame.schema, table.config)
     files = Files(work.spark)
-    plain = rows.drop(*[name for name in rows.columns if name.startswith("_hoodie_")])
+    plain = rows.drop(*WRITTEN_BY_HUDI)
     request = write_request(
         work.table, record_key=table.config.record_key_fields, operation="upsert", options=work.settings()
     )
