@@ -130,7 +130,7 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
         Raises:
             InvalidArgumentError: Neither ids nor a filter are given.
         """
-        if node_ids is None and (filters is None or not filters.filters):
+        if node_ids is None and (filters is None or _is_empty(filters)):
             raise InvalidArgumentError("delete_nodes needs node_ids or filters; use clear to delete all nodes")
         with self._table.turn():
             self._table.delete(self._table.ids(self._condition(node_ids, filters)))
@@ -183,6 +183,11 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
         every += [_of_document(documents)] if documents else []
         wanted = MetadataFilters(filters=every)
         return _Filter(wanted, self._table.id_column, ids) if every or ids is not None else None
+
+
+def _is_empty(filters: MetadataFilters) -> bool:
+    """Return True if a filter, and those within it, compare nothing."""
+    return all(isinstance(each, MetadataFilters) and _is_empty(each) for each in filters.filters)
 
 
 class _Filter:

@@ -407,10 +407,13 @@ def _require_same(state: Any, own: Mapping[str, Any]) -> None:
 
 def _numbers(state: Mapping[str, Any], names: Iterable[str]) -> list[int]:
     """Return numbers of a state; raise InvalidArgumentError if one is missing or is none."""
-    found = [state.get(name) for name in names]
-    if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in found):
-        raise InvalidArgumentError(f"{state!r} is no state; give what state_dict returned"[:200])
-    return [int(one) for one in found if one is not None]
+    found = list[int]()
+    for name in names:
+        number = state.get(name)
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InvalidArgumentError(f"the state has {name} {number!r}, not a number; give what state_dict returned")
+        found.append(number)
+    return found
 
 
 def _checked(transform: Transform | None) -> Transform | None:

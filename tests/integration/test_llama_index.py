@@ -115,7 +115,7 @@ WRONG = [
      r"the mode of a query must be 'default', not 'mmr'"),
     (lambda s: s.delete_nodes(), InvalidArgumentError,
      r"delete_nodes needs node_ids or filters; use clear to delete all nodes"),
-    (lambda s: s.delete_nodes(filters=MetadataFilters(filters=[])), InvalidArgumentError,
+    (lambda s: s.delete_nodes(filters=MetadataFilters(filters=[MetadataFilters(filters=[])])), InvalidArgumentError,
      r"delete_nodes needs node_ids or filters; use clear to delete all nodes"),
     (lambda s: s.add([TextNode(id_="a", embedding=[1.0])]), DimensionMismatchError,
      r"the vector of document 'a' has 1 element, and others of '.+' have 4; embed all documents with one model"),
