@@ -72,7 +72,10 @@ contents = st.builds(
         columns=st.lists(TEXT, max_size=3).map(tuple),
         groups=st.none()
         | st.builds(
-            Groups, columns=st.lists(TEXT, max_size=2).map(tuple), per_group=POSITIVE, drop_nulls=st.booleans()
+            Groups,
+            columns=st.lists(TEXT, min_size=1, max_size=2).map(tuple),
+            per_group=POSITIVE,
+            drop_nulls=st.booleans(),
         ),
     ),
     access=st.builds(
