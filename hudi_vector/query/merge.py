@@ -172,9 +172,9 @@ def _places(positions: Ints, keys_of: KeysOf) -> Ints:
 def merge_hits(parts: Sequence[SliceHits], k: int, keys_of: SliceKeysOf, per_group: int | None = None) -> Winners:
     """Return the k nearest rows of every query from the candidates of all slices, by query and rank.
 
-    `keys_of` returns the key columns of rows of a slice, or None without keys; it is called only where distances tie,
-    for all slices at once, by threads.
-    With `per_group`, at most as many rows of each of the k nearest groups are returned, by query, group and distance.
+    `keys_of` returns the key columns of rows of a slice, or None without keys. It is called by threads, for all slices
+    at once, and only where distances tie. With `per_group`, at most as many rows of each of the k nearest groups are
+    returned, by query, group and distance.
     """
     hits = Hits.joined([part.hits for part in parts])
     query, distance, position = hits.query, hits.distance, hits.position

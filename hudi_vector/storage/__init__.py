@@ -329,12 +329,16 @@ class Storage:
         if self._objects is not None:
             self._objects.forget(map(self.path, uris))
 
-    def each(self, work: Callable[[T], R], items: Iterable[T], most: int | None = None) -> list[R]:
+    def each(
+        self, work: Callable[[T], R], items: Iterable[T], most: int | None = None, *, decodes: bool = False
+    ) -> list[R]:
         """Return the results of `work` for all items; it is done at once where the file system answers late.
 
-        Then at most `most` items are worked on at a time, as by `parallel.each`.
+        Then `most` and `decodes` say how many items are worked on at a time, as for `parallel.each`.
         """
-        return [work(item) for item in items] if self.scheme == "file" else parallel.each(work, items, most)
+        if self.scheme == "file":
+            return [work(item) for item in items]
+        return parallel.each(work, items, most, decodes=decodes)
 
     def together(self, *calls: Callable[[], Any]) -> list[Any]:
         """Return the results of calls, which are made at once where the file system answers late."""

@@ -248,7 +248,8 @@ def test_headers_are_those_of_the_blocks(template: Path, monkeypatch: pytest.Mon
         assert list(block_headers(pa.BufferReader(content))) == whole
         assert list(block_headers(pa.BufferReader(content[:-1]))) == whole[:-1]
         with pytest.raises(DataFileError, match="no block begins at byte"):
-            list(block_headers(pa.BufferReader(content + b"#HUD!")))
+            list(block_headers(pa.BufferReader(content + b"#HUD!?")))
+        assert list(block_headers(pa.BufferReader(content + b"#HUD!"))) == whole  # too few bytes to tell: cut off
 
 
 def test_blocks_without_keys() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +19,12 @@ from hudi_vector.read.logs.merged import MergedSlice
 from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.predicate.nodes import Predicate
 from hudi_vector.read.spec import ScanCounts
-from hudi_vector.storage import parallel
+from hudi_vector.storage import open_storage
 from hudi_vector.table.model import Snapshot
 
 __all__ = ["count_rows", "plan_of_rows", "read_rows"]
+
+T = TypeVar("T")
 
 _AT_ONCE = 1 << 16
 
@@ -43,7 +46,8 @@ def plan_of_rows(
 
 
 def read_rows(plan: SearchPlan, names: Sequence[str]) -> pa.Table:
-    """Read columns of the rows of a plan, of all files at once; decoded columns are kept in the process's cache."""
+    """Read columns of the rows of a plan; decoded columns are kept in the process's cache."""
+    none = conform(pa.table({}), plan.spec.fields(names))
 
     def read(access: SliceAccess) -> pa.Table:
         reader = open_slice(access, plan.spec, keep=True)
@@ -52,8 +56,7 @@ def read_rows(plan: SearchPlan, names: Sequence[str]) -> pa.Table:
         assert isinstance(reader, (ParquetSlice, LanceSlice))
         return reader.rows(np.flatnonzero(reader.allowed(ScanCounts())), names)
 
-    none = conform(pa.table({}), plan.spec.fields(names))
-    return pa.concat_tables([none, *parallel.each(read, plan.slices, decodes=True)])
+    return pa.concat_tables([none, *_each(plan, read)])
 
 
 def count_rows(plan: SearchPlan) -> int:
@@ -66,4 +69,9 @@ def count_rows(plan: SearchPlan) -> int:
         assert isinstance(reader, (ParquetSlice, LanceSlice))
         return int(reader.allowed(ScanCounts()).sum())
 
-    return sum(parallel.each(count, plan.slices, decodes=True))
+    return sum(_each(plan, count))
+
+
+def _each(plan: SearchPlan, work: Callable[[SliceAccess], T]) -> list[T]:
+    """Return the results of `work` for all slices of a plan, which are read at once where their store answers late."""
+    return open_storage(plan.spec.table_uri, plan.spec.options).each(work, plan.slices, decodes=True)

@@ -43,7 +43,7 @@ from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.shown import Shown, ShownText
-from hudi_vector.storage import StorageOptions, normalise, open_storage, parallel, path_text
+from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
 from hudi_vector.storage.parallel import counted, set_parallelism
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
@@ -463,7 +463,7 @@ class VectorTable:
             return open_slice(access, spec, keep=True).rows(rows[places[uri]], names)
 
         none = pa.schema([(f.name, f.type) for f in spec.fields(names)]).empty_table()
-        parts = parallel.each(read, places, decodes=True)
+        parts = open_storage(spec.table_uri, spec.options).each(read, places, decodes=True)
         back = np.empty(len(pairs), np.int64)
         if pairs:
             back[np.concatenate(list(places.values()))] = np.arange(len(pairs))

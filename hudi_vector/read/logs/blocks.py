@@ -70,6 +70,22 @@ def read_blocks(source: Any) -> Iterator[LogBlock]:
     need everything a file may ever have held must not skip them. Raises DataFileError if a block is damaged in any
     other way, or has an unknown framing version.
     """
+    for offset, size in _frames(source):
+        yield _torn(source.read(), offset) if size is None else _block(memoryview(source.read(size)), offset)
+
+
+def block_headers(source: Any) -> Iterator[tuple[int, Mapping[int, bytes]]]:
+    """Yield type and header of each whole block of a seekable log file, without its content.
+
+    Raises DataFileError if a block is damaged.
+    """
+    for offset, size in _frames(source):
+        if size is not None:
+            yield _header(source, size, offset)
+
+
+def _frames(source: Any) -> Iterator[tuple[int, int | None]]:
+    """Yield where each block begins, and the bytes behind its frame, at which the file then is; None if it is torn."""
     source.seek(0, 2)
     end = source.tell()
     offset = 0
@@ -80,30 +96,11 @@ def read_blocks(source: Any) -> Iterator[LogBlock]:
             raise DataFileError(f"no block begins at byte {offset}, where one must")
         size = struct.unpack(">q", frame[len(MAGIC) :])[0] if len(frame) == _FRAME else end + 1
         if offset + _FRAME + size > end:
-            yield _torn(source.read(), offset)
+            yield offset, None
             return
         if size < 0:
             raise DataFileError(f"the block at byte {offset} is damaged: its length is {size}")
-        yield _block(memoryview(source.read(size)), offset)
-        offset += _FRAME + size
-
-
-def block_headers(source: Any) -> Iterator[tuple[int, Mapping[int, bytes]]]:
-    """Yield type and header of each whole block of a seekable log file, without its content.
-
-    Raises DataFileError if a block is damaged.
-    """
-    source.seek(0, 2)
-    end, offset = source.tell(), 0
-    while offset < end:
-        source.seek(offset)
-        frame = source.read(_FRAME)
-        if len(frame) < _FRAME or frame[: len(MAGIC)] != MAGIC:
-            raise DataFileError(f"no block begins at byte {offset}, where one must")
-        (size,) = struct.unpack(">q", frame[len(MAGIC) :])
-        if size < 0 or offset + _FRAME + size > end:
-            return
-        yield _header(source, size, offset)
+        yield offset, size
         offset += _FRAME + size
 
 

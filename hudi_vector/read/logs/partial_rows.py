@@ -13,7 +13,7 @@ from hudi_vector.read.cache import process_cache
 from hudi_vector.read.logs.blocks import AVRO_DATA, PARQUET_DATA, block_headers, read_blocks
 from hudi_vector.read.logs.keys import keys_of_block
 from hudi_vector.read.parquet.data_file import reading
-from hudi_vector.storage import FileInfo, StorageOptions, open_storage, parallel
+from hudi_vector.storage import FileInfo, StorageOptions, open_storage
 
 __all__ = ["PARTIAL", "whole_rows_follow_partial_ones"]
 
@@ -26,15 +26,15 @@ _READ_WHOLE = 4 << 20
 def whole_rows_follow_partial_ones(logs: Sequence[FileInfo], options: StorageOptions) -> bool:
     """Return True if a log file with a whole row comes after one with some columns of the same row.
 
-    By event time Hudi fills a newer row of some columns from an older whole row that came late. hudi-rs does not. All
-    files are looked at at once; their keys are read only if the headers of blocks leave it open.
+    By event time Hudi fills a newer row of some columns from an older whole row that came late. hudi-rs does not. The
+    keys of rows are read only if the headers of blocks leave it open.
     """
     if len(logs) < 2:
         return False
     key = (tuple(logs), "partial rows")
     known: bool | None = process_cache().get(key)
     if known is None:
-        forms = parallel.each(partial(_forms, options=options), logs)
+        forms = open_storage(logs[0].uri, options).each(partial(_forms, options=options), logs)
         first = next((number for number, one in enumerate(forms) if True in one), len(forms))
         known = any(False in one for one in forms[first + 1 :]) and _share_keys(logs[first:], options)
         process_cache().put(key, known, 256)
@@ -56,7 +56,7 @@ def _share_keys(logs: Sequence[FileInfo], options: StorageOptions) -> bool:
     """Return True if a whole row of a log file has the key of a row of some columns of an earlier file, or may have."""
     some: set[str] = set()
     try:
-        for parts in parallel.each(partial(_keys, options=options), logs):
+        for parts in open_storage(logs[0].uri, options).each(partial(_keys, options=options), logs):
             if not some.isdisjoint(parts[False]):
                 return True
             some |= parts[True]
