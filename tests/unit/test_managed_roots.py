@@ -99,6 +99,14 @@ def test_the_share_counts_them_too(rooted: Rooted) -> None:
     assert read_mark(rooted.table.uri, publish_mark(report)) == report
 
 
+def test_a_root_without_files_is_named(rooted: Rooted) -> None:
+    report = rooted.mark(str(rooted.root), str(rooted.root) + "s")
+    assert report.notes == (
+        f"no file lies below the managed root 'file://{rooted.root}s'; if there should be some, look at how it is spelt",
+    )
+    assert not report.doubts
+
+
 def test_both_marks_must_name_the_root(rooted: Rooted) -> None:
     report, without = rooted.mark(), find_unneeded(rooted.table.uri, grace_ms=DAY)
     result = sweep(report, lambda: without, limits=SweepLimits(100), now_ms=lambda: NOW)

@@ -15,7 +15,7 @@ from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, is_write_id, write_of
 from hudi_vector.blobs.paths import file_uri
 from hudi_vector.blobs.uploads.manifest import COMMITTED, UPLOADS, Upload, list_uploads, read_uploads
-from hudi_vector.errors import number_of
+from hudi_vector.errors import InvalidArgumentError, InvalidBlobError, number_of
 from hudi_vector.shown import Shown
 from hudi_vector.storage import FileInfo, StorageOptions, join, open_storage
 from hudi_vector.storage.leases import clock_ms
@@ -171,7 +171,7 @@ def explain_blob(
         The explanation, with all data files that refer to the file.
 
     Raises:
-        InvalidBlobError: The path is empty or leads above the folder where it begins.
+        InvalidArgumentError: The path is empty or leads above the folder where it begins.
         TableNotFoundError: There is no such table.
 
     Example:
@@ -275,7 +275,12 @@ class _Watch:
 
 def _in_place(table: str, path: str) -> str:
     """Return the URI of a file; for a path in the trash, the URI of the place it was swept from."""
-    uri = file_uri(path, table)
+    try:
+        uri = file_uri(path, table)
+    except InvalidBlobError as problem:
+        raise InvalidArgumentError(
+            f"path is {path!r}: {problem}; give a path from the table's folder, an absolute path or a URI"
+        ) from None
     sweep, _, rest = uri.removeprefix(f"{table}/{TRASH}/").partition("/")
     return join(table, BLOB_AREA, rest) if is_write_id(sweep) and rest else uri
 

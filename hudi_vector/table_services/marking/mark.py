@@ -173,7 +173,9 @@ class _Mark:
         )
         report = self._made(judged, doubts, notes, gathered, sum(info.size for info in [*files, *outside]))
         return replace(
-            report, dangling=tuple(dangling), notes=(*report.notes, *dangling_notes(dangling), *_elsewhere(referrers))
+            report,
+            dangling=tuple(dangling),
+            notes=(*report.notes, *dangling_notes(dangling), *_elsewhere(referrers), *_empty(self.roots, below)),
         )
 
     def _made(
@@ -285,6 +287,13 @@ def _require_apart(roots: Sequence[str], tables: Sequence[NativeTable]) -> tuple
             if f"{root}/".startswith(f"{table}/") or f"{table}/".startswith(f"{root.rstrip('/')}/"):
                 raise InvalidArgumentError(f"the managed root '{root}' and the table '{table}' lie in each other")
     return found
+
+
+def _empty(roots: Sequence[str], below: Sequence[tuple[list[FileInfo], list[str]]]) -> Iterator[str]:
+    """Yield a note for each managed root without a file, since a name that is spelt wrongly looks like that too."""
+    for root, (files, doubts) in zip(roots, below, strict=True):
+        if not files and not doubts:
+            yield f"no file lies below the managed root '{root}'; if there should be some, look at how it is spelt"
 
 
 def _named(case: Case) -> dict[str, Upload]:
