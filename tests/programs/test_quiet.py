@@ -21,6 +21,12 @@ assert spark.sparkContext.appName == "pets" and spark.conf.get("spark.sql.shuffl
 assert spark.conf.get("spark.ui.enabled") == "false" and spark.sparkContext.master == "local[2]"
 BYTES = f"SELECT blob_length(to_blob(x'41')), read_blob(blob_ref('{__file__}', 0L, 6L))"
 assert spark.newSession().sql(BYTES).collect() == [(1, bytearray(b"import"))]
+try:
+    spark.sql(f"SELECT id, read_blob(blob_ref('{__file__}.gone', id, 6L)) FROM range(3)").collect()
+except Exception as problem:
+    assert "cannot be read: the file is gone" in str(problem), problem
+else:
+    raise AssertionError("a blob whose file is gone was read")
 spark.stop()
 second = hv.session("second", config={"spark.ui.enabled": False})
 assert second.sql(BYTES).collect() == [(1, bytearray(b"import"))]

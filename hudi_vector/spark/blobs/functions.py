@@ -2,8 +2,8 @@
 
 ``read_blob`` takes the bytes of INLINE blobs inside the JVM. Of each other row, a few small values go to Python, and
 the bytes come back, or the place of a large value in a local file, which the JVM reads. Every function takes the blob
-as a whole, through ``element_at(array(blob), 1)``: where a file slice has log files, Hudi 1.2 reads single fields of a
-BLOB by position and returns wrong fields.
+as a whole, through ``element_at(array_repeat(blob, 1), 1)``: where a file slice has log files, Hudi 1.2 reads single
+fields of a BLOB by position and returns wrong fields.
 """
 
 from __future__ import annotations
@@ -306,7 +306,8 @@ def _blob(expression: JavaObject, spark: SparkSession) -> Column:
 
 def whole(blob: Column) -> Column:
     """Return a blob as an expression for which Spark reads the whole struct, not only the fields that are used."""
-    return F.element_at(F.array(blob), 1)
+    # The code that Spark 3.5 makes for element_at(array(blob), 1) does not compile where the blob is never NULL.
+    return F.element_at(F.array_repeat(blob, 1), 1)
 
 
 def is_blob(described: Any) -> bool:
