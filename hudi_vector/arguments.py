@@ -150,9 +150,13 @@ def as_distance(value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InvalidTypeError(f"max_distance must be a number or NULL, not {_shown(value)}")
-    if math.isnan(value):
+    try:
+        distance = float(value)
+    except OverflowError:
+        raise InvalidArgumentError("max_distance is a number beyond what DOUBLE holds; leave it out") from None
+    if math.isnan(distance):
         raise InvalidArgumentError("max_distance is NaN; give a number or NULL")
-    return float(value)
+    return distance
 
 
 def as_vector(value: Any, dimension: int | None) -> npt.NDArray[np.float64]:

@@ -212,12 +212,12 @@ class _Asked:
         more["filter"] = others if self.filter is None else f"({self.filter}) AND {others}"
         return query_of_row(table, dimension, self.like, self.as_of), more
 
-    def shown(self) -> str | list[str]:
+    def shown(self) -> list[str]:
         """Return the columns to read: those that were named, or else those of plain values."""
         if self.columns is not None:
-            return "*" if self.columns.strip() == "*" else _named(self.columns)
+            return _named(self.columns)
         if self.table is None:
-            return "*"
+            return ["*"]
         schema = self._schema()
         return [each.name for each in schema if not each.name.startswith(_META) and _is_plain(each.type)]
 
@@ -271,7 +271,23 @@ def _rows(hits: SearchHits, *, plain_only: bool) -> Iterator[dict[str, Any]]:
     shown = hits.table
     if plain_only:
         shown = shown.select([each.name for each in shown.schema if _is_plain(each.type)])
-    yield from shown.to_pylist()
+    names, columns = shown.column_names, [_values(name, shown.column(name)) for name in shown.column_names]
+    yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+
+
+def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column, times that Python has no value for as texts: after 9999, or with nanoseconds."""
+    import pyarrow as pa
+
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        number = pa.int64() if pa.types.is_duration(column.type) else column.type
+        if not pa.types.is_nested(number):
+            return list(column.cast(number).cast(pa.string()).to_pylist())
+        raise InvalidArgumentError(
+            f"column '{name}' holds times after the year 9999 or with nanoseconds; name other columns with --columns"
+        ) from None
 
 
 def _summary(hits: SearchHits) -> str:

@@ -206,7 +206,7 @@ def _keys_of(file: str | None) -> list[str]:
     if file is None:
         return []
     try:
-        with open(file, encoding="utf-8") as opened:
+        with open(file, encoding="utf-8-sig") as opened:
             return [line.rstrip("\n") for line in opened if line.strip()]
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidArgumentError(f"the keys in '{file}' cannot be read: {problem}") from None

@@ -29,6 +29,7 @@ __all__ = ["HudiDocumentStore", "HudiEmbeddingRetriever"]
 
 _OPERATORS = ("==", "!=", ">", ">=", "<", "<=", "in", "not in")
 _LOGIC = ("AND", "OR", "NOT")
+_EVERY = "all documents pass {'field': 'id', 'operator': '!=', 'value': None}"
 _DAY = 10  # characters of a day in ISO's form
 
 
@@ -58,6 +59,11 @@ class HaystackFilter:
         text, is_whole = split(self._tree, expressed)
         return Where(text) if is_whole else Where(text, self._accepts, "content" in _fields(self._tree))
 
+    @property
+    def compares(self) -> bool:
+        """Return True if each part of the filter compares something: all documents pass a part without conditions."""
+        return _compares(self._tree)
+
     def _accepts(self, key: str, text: str | None, metadata: dict[str, Any]) -> bool:
         return bool(document_matches_filter(self._filters, Document(id=key, content=text, meta=metadata)))
 
@@ -75,6 +81,10 @@ def _is_plain(leaf: Comparison, kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
         return all(len(text) >= _DAY and text[4] == text[7] == "-" for text in texts)
     return all(len(text) < _DAY or not text[:4].isdigit() for text in texts)
+
+
+def _compares(tree: Comparison | Logic) -> bool:
+    return isinstance(tree, Comparison) or (bool(tree.terms) and all(map(_compares, tree.terms)))
 
 
 def _fields(tree: Comparison | Logic) -> set[str]:
@@ -289,13 +299,17 @@ class HudiDocumentStore:
         Returns:
             The number of deleted documents.
 
+        Raises:
+            InvalidArgumentError: The filter, or a part of it, is empty.
+
         Example:
             >>> store = HudiDocumentStore("/tmp/haystack-none", spark=spark)
             >>> store.delete_by_filter({"field": "meta.price", "operator": "<", "value": 5})
             0
         """
+        condition = self._narrowing(filters, "delete_by_filter", "delete_all_documents deletes all")
         with self._table.turn():
-            return self._table.delete(self._table.ids(self._condition(filters)))
+            return self._table.delete(self._table.ids(condition))
 
     def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
         """Set metadata of the documents that pass a filter by one commit.
@@ -307,13 +321,17 @@ class HudiDocumentStore:
         Returns:
             The number of changed documents.
 
+        Raises:
+            InvalidArgumentError: The filter, or a part of it, is empty.
+
         Example:
             >>> store = HudiDocumentStore("/tmp/haystack-none", spark=spark)
             >>> store.update_by_filter({"field": "meta.price", "operator": "<", "value": 5}, {"cheap": True})
             0
         """
+        condition = self._narrowing(filters, "update_by_filter", _EVERY)
         with self._table.turn():
-            found = self._table.read(self._condition(filters), vectors=True)
+            found = self._table.read(condition, vectors=True)
             self._table.write([Stored(one.id, one.text, {**one.metadata, **meta}, one.vector) for one in found])
         return len(found)
 
@@ -346,6 +364,15 @@ class HudiDocumentStore:
             query_embedding, top_k, filter=self._condition(filters), as_of=as_of, vectors=return_embedding
         )
         return [_document(each, self._table.score(each.distance)) for each in found]
+
+    def _narrowing(self, filters: Mapping[str, Any], call: str, otherwise: str) -> HaystackFilter:
+        """Return the condition of a change; raise InvalidArgumentError for one that would change all documents."""
+        condition = self._condition(filters)
+        if condition is None or not condition.compares:
+            raise InvalidArgumentError(
+                f"{call} needs a filter whose every part compares a field, not {filters!r}; {otherwise}"
+            )
+        return condition
 
     def _condition(self, filters: Mapping[str, Any] | None) -> HaystackFilter | None:
         return HaystackFilter(filters, self._table.id_column, self._table.text_column) if filters else None

@@ -128,10 +128,12 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
             none: Not used.
 
         Raises:
-            InvalidArgumentError: Neither ids nor a filter are given.
+            InvalidArgumentError: Neither ids nor a filter are given, or a part of the filter is empty.
         """
         if node_ids is None and (filters is None or _is_empty(filters)):
-            raise InvalidArgumentError("delete_nodes needs node_ids or filters; use clear to delete all nodes")
+            raise InvalidArgumentError(
+                "delete_nodes needs node_ids, or filters without an empty part; use clear to delete all nodes"
+            )
         with self._table.turn():
             self._table.delete(self._table.ids(self._condition(node_ids, filters)))
 
@@ -186,8 +188,8 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
 
 
 def _is_empty(filters: MetadataFilters) -> bool:
-    """Return True if a filter, and those within it, compare nothing."""
-    return all(isinstance(each, MetadataFilters) and _is_empty(each) for each in filters.filters)
+    """Return True if a filter, or one within it, compares nothing: all nodes pass such a part."""
+    return not filters.filters or any(isinstance(each, MetadataFilters) and _is_empty(each) for each in filters.filters)
 
 
 class _Filter:

@@ -138,7 +138,7 @@ def _open(uri: str, version: int | str | None, options: StorageOptions) -> Any:
     storage = lance_options(scheme_of(uri), options.at(uri))
     try:
         return lance.dataset(lance_path(uri), version=version, storage_options=storage, session=_session())
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, OverflowError) as problem:
         at = "" if version is None else f" at version {version}"
         raise DataFileError(f"there is no Lance dataset '{uri}'{at}: {first_line(problem)}") from problem
 

@@ -17,12 +17,13 @@ from hudi_vector.read.spec import ScanCounts, VectorColumn
 __all__ = ["block_of", "chosen_of", "joined", "rows_within"]
 
 
-def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: ScanCounts) -> VectorBlock:
+def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: ScanCounts, uri: str = "") -> VectorBlock:
     """Return vectors as a block, without NULL and invalid rows, which are added to `counts`.
 
     `array` is fixed-size binary, as RFC-99 stores VECTOR, or lists; `positions` in the file slice has shape (n,). The
-    values are a view of the Arrow buffer if possible. Raises DataFileError if the column is stored with another width
-    than the table declares.
+    values are a view of the Arrow buffer if possible. `uri` is the file that the column is of, for messages. Raises
+    DataFileError if the column is stored with another width than the table declares, or as what is no vector of its
+    elements, since each plain file may have other types.
     """
     if array.null_count:
         counts.nulls += array.null_count
@@ -31,8 +32,11 @@ def block_of(array: pa.Array, column: VectorColumn, positions: Ints, counts: Sca
         array = array.filter(pa.array(valid))
     if pa.types.is_fixed_size_binary(array.type):
         values = _from_binary(array, column)
+    elif not len(array):  # a file without any vector may have a column of the type null
+        values = np.empty((0, column.dimension), column.dtype)
     else:
-        values, right, uneven = _from_lists(array, column)
+        _require_numbers(array.type, column, uri)
+        values, right, uneven = _from_lists(array, column, uri)
         counts.uneven += uneven
         if not right.all():
             counts.invalid += int((~right).sum())
@@ -98,7 +102,21 @@ def _from_binary(array: pa.FixedSizeBinaryArray, column: VectorColumn) -> npt.ND
     return part.view(column.dtype).reshape(len(array), column.dimension)
 
 
-def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], int]:
+def _require_numbers(kind: pa.DataType, column: VectorColumn, uri: str) -> None:
+    """Raise DataFileError unless a type is a list of numbers."""
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    if any(is_it(kind) for is_it in lists) and (
+        pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)
+    ):
+        return
+    raise DataFileError(f"{_named(column, uri)} is {kind}, which is no array of numbers")
+
+
+def _named(column: VectorColumn, uri: str) -> str:
+    return f"column '{column.name}' of '{uri}'" if uri else f"column '{column.name}'"
+
+
+def _from_lists(array: Any, column: VectorColumn, uri: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], int]:
     """Return the values of the valid lists, a mask of which lists are valid, and how many have another length.
 
     A list is valid if it has the column's dimension and no NULL element.
@@ -128,4 +146,19 @@ def _from_lists(array: Any, column: VectorColumn) -> tuple[npt.NDArray[Any], npt
     if values.dtype == np.float32 and column.dtype == np.float64:
         # Files from before the column's type was widened.
         values = np.asarray(by_digits(pa.array(values.ravel()))).reshape(values.shape)
-    return values.astype(column.dtype, copy=False), right, uneven
+    return _cast(values, column, uri), right, uneven
+
+
+def _cast(values: npt.NDArray[Any], column: VectorColumn, uri: str) -> npt.NDArray[Any]:
+    """Return values as elements of a column; raise DataFileError if one is no INT8, or above all numbers of FLOAT."""
+    if values.dtype == column.dtype:
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = values.astype(column.dtype)
+    fits = cast == values if column.dtype.kind == "i" else np.isfinite(cast) | ~np.isfinite(values)
+    if not fits.all():
+        raise DataFileError(
+            f"{_named(column, uri)} holds {values[~fits][0]} as {values.dtype}, and others of the column are "
+            f"{column.element.upper()}, which has no such value; write the vectors of all files with one type"
+        )
+    return cast

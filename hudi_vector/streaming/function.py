@@ -21,6 +21,7 @@ from hudi_vector.spark.catalyst.arguments import (
 from hudi_vector.spark.catalyst.gateway import JavaObject
 from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.catalyst.printed import Expressions
+from hudi_vector.spark.statements import table_plan
 from hudi_vector.streaming.api import vector_search
 
 __all__ = ["stream_function"]
@@ -79,7 +80,7 @@ def _top_k(value: Any) -> int:
 
 
 def _frame(spark: SparkSession, expression: JavaObject) -> DataFrame:
-    return frame_of(spark, expression.plan())
+    return frame_of(spark, table_plan(spark, expression))
 
 
 def _value(argument: Argument, name: str) -> Any:

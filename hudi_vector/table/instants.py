@@ -117,7 +117,7 @@ def parse_as_of(value: Any, session_zone: str) -> AsOf:
         )
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=zone_info(session_zone))
-    return AsOf(text, epoch_micros=(moment.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1))
+    return AsOf(text, epoch_micros=(moment - _EPOCH) // timedelta(microseconds=1))
 
 
 def _from_text(text: str) -> datetime | None:
@@ -133,12 +133,17 @@ def _from_text(text: str) -> datetime | None:
 def as_timeline_time(epoch_micros: int, zone: str) -> str:
     """Return an epoch time, in microseconds UTC, as the 17 digits of a timeline in the given zone, to the millisecond.
 
+    A time before the year 1 or after 9999, for which a timeline has no digits, is the first or the last that it has.
+
     Example:
         >>> as_timeline_time(1_000_000, "Asia/Tokyo")
         '19700101090001000'
     """
-    local = (_EPOCH + timedelta(microseconds=epoch_micros)).astimezone(zone_info(zone))
-    return local.strftime("%Y%m%d%H%M%S") + f"{local.microsecond // 1000:03d}"
+    try:
+        local = (_EPOCH + timedelta(microseconds=epoch_micros)).astimezone(zone_info(zone))
+    except OverflowError:
+        local = datetime.max if epoch_micros > 0 else datetime.min
+    return f"{local.year:04d}{local:%m%d%H%M%S}{local.microsecond // 1000:03d}"
 
 
 def epoch_seconds(instant: str, zone: str) -> float | None:

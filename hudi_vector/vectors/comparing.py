@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -218,13 +218,16 @@ def _right(labels: Any, count: int) -> list[frozenset[Hashable]]:
     """Return the right keys of each question, none for questions without labels."""
     if labels is None:
         return [frozenset()] * count
-    if isinstance(labels, (str, Mapping)) or not all(_is_list(each) for each in labels):
+    if not _is_list(labels) or not all(_is_list(each) for each in labels):
         raise InvalidTypeError("labels is a list with a list of keys for each question, such as [['a', 'b'], []]")
     if len(labels) != count:
         raise InvalidArgumentError(
             f"labels has lists for {number_of(len(labels), 'question')}, and there are {count}; give {count}"
         )
-    return [frozenset(each) for each in labels]
+    try:
+        return [frozenset(each) for each in labels]
+    except TypeError:
+        raise InvalidTypeError("a label is a list or a mapping, which is no key; give texts or numbers") from None
 
 
 def _is_list(value: Any) -> bool:

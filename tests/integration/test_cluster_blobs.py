@@ -373,6 +373,21 @@ def test_an_order_of_vectors_that_was_killed_in_its_commit_is_rolled_back(spark,
     assert whole_rows(spark, path) == before
 
 
+def test_rows_stay_in_the_buckets_of_their_index(spark, workspace):
+    path = str(tables.fresh_path(workspace, "buckets"))
+    buckets = {**QUICK, "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+    rows = [(i, 10 - i, [float(i)]) for i in range(10)]
+    frame = planned(spark, rows, "id INT, rank INT, vec ARRAY<FLOAT>")
+    hv.write(frame, path, record_key="id", vectors={"vec": 1}, options=buckets)
+    for order in ("rank", "vec"):
+        with pytest.raises(
+            RefusedError, match=rf"by '{order}' would take rows out of the buckets .*; order by nothing"
+        ):
+            services.cluster(spark, path, order_by=order, assume_single_writer=True, options=buckets)
+    assert services.cluster(spark, path, assume_single_writer=True, options=QUICK).instants == ()
+    assert hv.write(frame, path, record_key="id", vectors={"vec": 1}, options=buckets).updated == 10
+
+
 def test_refusals(spark, path):
     with pytest.raises(UnknownColumnError, match="nope"):
         services.cluster(spark, str(path), order_by="nope")

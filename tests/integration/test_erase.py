@@ -25,7 +25,7 @@ from support.frames import planned
 from support.quick import QUICK
 
 import hudi_vector as hv
-from hudi_vector.blobs.uploads.manifest import abort, open_upload
+from hudi_vector.blobs.uploads.manifest import ABORTED, abort, open_upload, read_upload
 from hudi_vector.errors import DataFileError, InvalidArgumentError, RefusedError
 from hudi_vector.options import ERASED_KEYS
 from hudi_vector.table_services.erasure.erase import ERASE
@@ -264,7 +264,8 @@ def test_what_forbids_an_erasure_is_named_and_nothing_is_changed(spark: SparkSes
     spark.sql(f"CALL delete_savepoint(path => '{small}', instant_time => '{instant}')").collect()
 
     write_id = open_upload(str(small), {}, lease_ms=60_000).write_id
-    refused(f"write '{write_id}' to '.*' is under way, and may bring rows of the keys until")
+    refused(f"write '{write_id}' to '.*' is under way, and may bring rows of the keys until .* assume_single_writer")
+    assert hv.table_services.erase(spark, str(small), "0", dry_run=True, assume_single_writer=True).refusal is None
     abort(str(small), write_id)
 
     begun = [timeline / f"20991231000000000.{name}" for name in ("commit.requested", "inflight")]
@@ -281,12 +282,14 @@ def test_what_forbids_an_erasure_is_named_and_nothing_is_changed(spark: SparkSes
 def test_a_killed_erasure_is_ended_by_the_next_one(spark: SparkSession, small: Path, tmp_path: Path) -> None:
     """One kill, not always at the same step: the seed is in the variable of `make soak`."""
     step = random.Random(f"{killed.seed()} erase").randint(1, STEPS)
+    failed = open_upload(str(small), {}, lease_ms=3_600_000).write_id
     try:
         killed.run("erase", str(small), step, tmp_path / "driver")
         # Who held the leases is dead: a real successor waits until they run out.
         shutil.rmtree(small / ".hoodie/blob_service/v1/leases", ignore_errors=True)
         spark.catalog.refreshByPath(str(small))
         killed.erase(spark, str(small))
+        assert read_upload(str(small), failed).state == ABORTED, "the table has one writer, which waits for its erasure"
         rows = spark.read.format("hudi").load(str(small)).selectExpr("id", "ts", "read_blob(img) b").collect()
         assert {row["id"]: row["ts"] for row in rows} == {1: 1, 2: 2, 3: 1, 4: 2, 5: 1}
         for row in rows:

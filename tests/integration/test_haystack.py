@@ -152,6 +152,7 @@ def test_threads_take_turns_in_what_they_read_and_write(spark, workspace):
     assert store.filter_documents()[0].meta == {"a": 1, "b": 1}
 
 
+CHEAP = {"field": "meta.price", "operator": "<", "value": 0}
 WRONG = [
     (lambda s: s.write_documents([Document(id="a", embedding=[1.0])]), DimensionMismatchError,
      r"the vector of document 'a' has 1 element, and others of '.+' have 4; embed all documents with one model"),
@@ -162,6 +163,12 @@ WRONG = [
     (lambda s: s.write_documents("text"), InvalidArgumentError,
      r"documents must be a list of Haystack's documents, not str"),
     (lambda s: s.delete_documents("id01"), InvalidTypeError, r"ids must be a list of texts, not str"),
+    (lambda s: s.delete_by_filter({}), InvalidArgumentError,
+     r"delete_by_filter needs a filter whose every part compares a field, not \{\}; delete_all_documents deletes all"),
+    (lambda s: s.delete_by_filter({"operator": "OR", "conditions": [{"operator": "AND", "conditions": []}, CHEAP]}),
+     InvalidArgumentError, r"delete_by_filter needs a filter whose every part compares a field, not \{'operator': .+"),
+    (lambda s: s.update_by_filter({}, {"a": 1}), InvalidArgumentError,
+     r"update_by_filter needs a filter whose every part compares a field, not \{\}; all documents pass \{'field': 'id', .+\}"),
     (lambda s: s.embedding_retrieval([1.0]), DimensionMismatchError,
      r"the query vector has 1 element, the column has 4; give 4"),
     (lambda s: HudiEmbeddingRetriever(3), InvalidTypeError, r"document_store must be a HudiDocumentStore, not int"),

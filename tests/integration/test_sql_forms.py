@@ -93,6 +93,36 @@ def test_every_form_finds_the_same_rows(spark, t, query, array, expected, statem
     assert ids(spark.sql(text)) == expected
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH c AS (SELECT id, emb FROM {t}) SELECT id FROM hudi_vector_search(TABLE(c), 'emb', {q}, 4)",
+        "WITH b AS (SELECT id, emb FROM {t}), c AS (SELECT * FROM b WHERE id >= 0), b2 AS (SELECT 1) "
+        "SELECT id FROM hudi_vector_search(table => TABLE(SELECT * FROM c), embedding_col => 'emb', query_vector => {q}, k => 4)",
+        "WITH b AS (SELECT id, emb FROM {t}) SELECT id FROM (WITH c AS (SELECT * FROM b) "
+        "SELECT * FROM hudi_vector_search(TABLE(c), 'emb', {q}, 4)) ORDER BY _distance",
+        "WITH b AS (SELECT id, emb FROM {t}), c AS (SELECT * FROM hudi_vector_search(TABLE(b), 'emb', {q}, 4)) "
+        "SELECT c.id FROM c JOIN b USING (id) ORDER BY c._distance",
+        "WITH c AS (SELECT id, emb FROM {t}) SELECT a.id FROM hudi_vector_search(TABLE(c), 'emb', {q}, 4) a JOIN "
+        "hudi_vector_search(TABLE(SELECT * FROM c WHERE id < 0 OR id >= 0), 'emb', {q}, 4) b USING (id) ORDER BY a._rank",
+        "WITH v AS (SELECT {q} AS v) SELECT id FROM hudi_vector_search_batch('{t}', 'emb', TABLE(v), 'v', 4)",
+        "WITH v AS (SELECT {q} AS v) SELECT id FROM hudi_knn_join(TABLE(v), '{t}', 'v', 'emb', 4) ORDER BY _rank",
+        "WITH c AS (SELECT id, emb FROM {t}) "
+        "SELECT id FROM hudi_knn_join(TABLE(SELECT {q} AS v), TABLE(c), 'v', 'emb', 4) ORDER BY _rank",
+        "WITH v AS (SELECT {q} AS v) "
+        "SELECT id FROM hudi_vector_search_stream(TABLE(v), '{t}', 'emb', 'v', 4) ORDER BY _rank",
+        "SELECT id FROM of_cte ORDER BY _distance",
+    ],
+)
+def test_tables_may_be_ctes(spark, t, array, expected, statement):
+    if "of_cte" in statement:
+        spark.sql(
+            f"CREATE OR REPLACE TEMPORARY VIEW of_cte AS WITH c AS (SELECT id, emb FROM {t[0]}) "
+            f"SELECT * FROM hudi_vector_search(TABLE(c), 'emb', {array}, 4)"
+        )
+    assert ids(spark.sql(statement.format(t=t[0], q=array))) == expected
+
+
 def test_a_vector_may_be_a_bound_parameter(spark, t, query, expected):
     statement = "SELECT id FROM hudi_vector_search(:table, 'emb', from_json(:query, 'array<double>'), :k)"
     bound = {"table": t[0], "query": json.dumps(query.tolist()), "k": K}

@@ -171,7 +171,7 @@ table_services.erasure      both     arguments blobs blobs.uploads errors events
                                      table_services.clustering table_services.compaction table_services.marking
                                      table_services.plans table_services.references table_services.retention
                                      table_services.trash table_services.vector_index writing writing.erased
-                                     writing.rewriting
+                                     writing.blobs writing.rewriting
 table_services.maintenance  both     arguments blobs errors events options shown spark.blobs spark.catalyst storage
                                      table_services table_services.cleaning table_services.clustering
                                      table_services.compaction table_services.plans table_services.trash

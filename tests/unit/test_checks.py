@@ -109,6 +109,12 @@ def test_distances(given: Any, wanted: float | None) -> None:
     ("given", "error", "message"),
     [
         (NAN, InvalidArgumentError, "max_distance is NaN; give a number or NULL"),
+        pytest.param(
+            10**400,
+            InvalidArgumentError,
+            "max_distance is a number beyond what DOUBLE holds; leave it out",
+            id="beyond-double",
+        ),
         ("1", InvalidTypeError, "max_distance must be a number or NULL, not '1'"),
         (True, InvalidTypeError, "max_distance must be a number or NULL, not True"),
         ([1], InvalidTypeError, "max_distance must be a number or NULL, not [1]"),

@@ -23,7 +23,7 @@ from hudi_vector import options
 from hudi_vector.command import main as commands
 from hudi_vector.command.main import main
 from hudi_vector.command.rows import write_rows
-from hudi_vector.command.services import FORMER
+from hudi_vector.command.services import FORMER, _keys_of
 from hudi_vector.command.vectors.functions import function_named
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.query.tuning import MODES
@@ -122,6 +122,11 @@ def test_wrong_use_is_one_sentence(arguments: list[str], sentence: str, capsys: 
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("hudi-vector: ")
     assert sentence in err
+
+
+def test_a_byte_order_mark_is_no_part_of_a_key(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b"\xef\xbb\xbfuser-1\r\n\r\nuser-2\n")
+    assert _keys_of(str(tmp_path / "keys")) == ["user-1", "user-2"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["index"], ["vectors"], ["blobs"], ["services"]], ids=" ".join)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support import servers
 from support.blob_states import DAY, BlobTable, blob, write_id
@@ -193,6 +195,21 @@ def test_vectors_are_found_and_columns_compared_without_spark(ran: Ran, vectors:
     assert (one[0], [row["overlap"] for row in one[1]]) == (0, [1.0])
     assert (two[0], [(row["overlap"], row["new_recall"]) for row in two[1]]) == (0, [(1.0, 0.0), (1.0, None)])
     assert hv.vectors.find_vectors(Settings(), vectors, "no_such_column") == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        (5, "labels is a list with a list of keys for each question"),
+        ([5], "labels is a list with a list of keys for each question"),
+        ([[["a"]]], "a label is a list or a mapping, which is no key; give texts or numbers"),
+        ([["a", {"a": 1}]], "a label is a list or a mapping, which is no key; give texts or numbers"),
+    ],
+)
+def test_labels_are_lists_of_keys(labels: Any, sentence: str) -> None:
+    asked: dict[str, Any] = {"old_queries": [[1.0, 0, 0, 0]], "new_queries": [[1.0, 0, 0, 0]]}
+    with pytest.raises(InvalidTypeError, match=sentence):
+        hv.vectors.compare(None, "/no/such", "emb", "emb", **asked, labels=labels)
 
 
 def test_a_damaged_index_is_found_without_spark(ran: Ran, vectors: Path) -> None:
@@ -510,3 +527,47 @@ def test_plain_columns_are_shown_and_plans_need_no_query(vectors: Path, capsys: 
     assert main(["search", *column, "--query", "1,2"]) == 1
     assert main(["search", *column, "--query", "1,2,3,4", "--as-of", "20200101000000000"]) == 1
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("columns", [[], ["--columns", "*"], ["--columns", " * "]], ids="".join)
+def test_all_plain_columns_of_files_and_tables_are_shown(
+    vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], columns: list[str]
+) -> None:
+    file, lists = str(tmp_path / "a.parquet"), pa.list_(pa.float32())
+    pq.write_table(pa.table({"id": [1, 2], "word": ["a", "b"], "v": pa.array([[1, 2], [3, 5]], lists)}), file)
+    of_file = ["--file", file, "--column", "v", "--query", "[1,2]", "--metric", "l2", *columns]
+    assert main(["search", *of_file, "--format", "json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    near = {"id": 1, "word": "a", "_distance": 0.0}
+    assert found == [near, {"id": 2, "word": "b", "_distance": pytest.approx(13**0.5)}]
+    assert main(["explain", *of_file]) == 0
+    assert "l2, k = 10" in capsys.readouterr().out
+    assert main(["search", str(vectors), "--query", "1,0,0,0", "-k", "1", *columns, "--format", "json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["id", "name", "price", "grp", "_distance"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "shown"),
+    [
+        (pa.date32(), [2_932_897, 0], ["10000-01-01", "1970-01-01"]),
+        (
+            pa.timestamp("us", "America/Los_Angeles"),
+            [253_402_329_599_000_000, 0],
+            ["9999-12-31 23:59:59.000000-0800", "1969-12-31 16:00:00.000000-0800"],
+        ),
+        (pa.timestamp("ns"), [1, 1500], ["1970-01-01 00:00:00.000000001", "1970-01-01 00:00:00.000001500"]),
+        (pa.duration("ns"), [1, 1500], ["1", "1500"]),
+    ],
+    ids=["date", "zone", "nanoseconds", "duration"],
+)
+def test_times_that_python_has_no_value_for_are_shown(
+    ran: Ran, tmp_path: Path, kind: pa.DataType, values: list[int], shown: list[str]
+) -> None:
+    """In a process without pandas, whose values would have nanoseconds."""
+    times = pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    table = {"at": times, "all": pa.FixedSizeListArray.from_arrays(times, 1), "v": [[1.0], [2.0]]}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    asked = ["search", "--file", "a.parquet", "--column", "v", "--query", "1", "--metric", "l2", "--columns"]
+    (code, rows), nested = ran([*asked, "at"], [*asked, "all"])
+    assert (code, [row["at"] for row in rows]) == (0, shown)
+    assert nested == (2, [])

@@ -24,6 +24,7 @@ from hudi_vector.query.grouping.arguments import Grouping
 from hudi_vector.query.join.sides import PlannedSide
 from hudi_vector.query.merge import within_groups
 from hudi_vector.query.opened.vector_table import SearchHits, VectorTable
+from hudi_vector.read.cache import process_cache
 
 QUERIES = np.random.default_rng(5).standard_normal((6, 4))
 SHAPES = [(1, 1), (4, 1), (4, 3), (200, 1), (200, 2), (1, 80)]
@@ -278,3 +279,37 @@ def test_an_approximate_search_keeps_its_recall_in_groups(
             assert len(found) == len(set(found)) <= k * per_group
             shares.append(np.mean([row.id in found if per_group > 1 else row.name in names for _, row in true]))
         assert np.mean(shares) >= target
+
+
+def test_vectors_that_come_into_memory_between_the_rounds_of_an_index_are_scanned(tmp_path: Path) -> None:
+    """The nearest rows are of one group, so that the first round, which reads the vectors, finds too few groups."""
+    vectors = np.random.default_rng(0).standard_normal((1000, 64)).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 64)
+    file, directory = str(tmp_path / "a.parquet"), str(tmp_path / "indexes")
+    pq.write_table(pa.table({"id": range(1000), "grp": ["same"] * 996 + list("bcde"), "emb": column}), file)
+    hv.index.create(None, files=[file], column="emb", metric="cosine", kind="ivf_sq8", directory=directory)
+    process_cache().clear()
+    asked: dict[str, Any] = {"metric": "cosine", "columns": ["id"], "group_by": "grp", "per_group": 2}
+    with hv.open(files=[file], column="emb", index_directory=directory) as t:
+        hits = t.search_batch(vectors[:3], 3, **asked)
+        assert hits.report.slices == {"index": 1}
+        assert hits.table.equals(t.search_batch(vectors[:3], 3, mode="exact", **asked).table)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        (pa.date32(), [2_932_897, 0, 2_932_897], [(1, 1), (1, 3), (2, 2)]),  # 10000-01-01
+        (pa.time64("ns"), [1, 2, 1000], [(1, 1), (2, 2), (3, 3)]),
+    ],
+    ids=["date", "nanoseconds"],
+)
+def test_times_that_python_has_no_value_for_are_groups(
+    tmp_path: Path, kind: pa.DataType, values: list[int], expected: list[tuple[int, int]]
+) -> None:
+    numbers = pa.array(values, pa.int64() if kind.bit_width == 64 else pa.int32())
+    vectors = pa.array([[1.0], [2.0], [3.0]], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"id": [1, 2, 3], "at": numbers.view(kind), "emb": vectors}), tmp_path / "a.parquet")
+    with hv.open(files=[tmp_path / "a.parquet"], column="emb") as t:
+        found = t.search([0.0], 5, metric="l2", group_by="at", per_group=2, columns=["id"])
+    assert pairs(found) == expected

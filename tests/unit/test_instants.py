@@ -84,6 +84,35 @@ def test_times_on_a_timeline(zone: str, digits: str) -> None:
     assert as_timeline_time(NOON - 1, zone) < digits
 
 
+LAST = 253_402_300_799_999_000  # 9999-12-31 23:59:59.999 UTC
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "-08:00"])
+@pytest.mark.parametrize("given", ["9999-12-31 23:59:59", datetime(9999, 12, 31, 23, 59, 59)])
+def test_the_last_time_of_all_is_later_in_utc_west_of_it(given: Any, zone: str) -> None:
+    found = parse_as_of(given, zone).epoch_micros
+    assert found == LAST - 999_000 + 8 * 3600 * 1_000_000
+    assert as_timeline_time(found, zone) == "99991231235959999"
+
+
+@pytest.mark.parametrize(
+    ("micros", "zone", "digits"),
+    [
+        (-62_135_596_800_000_000, "UTC", "00010101000000000"),
+        (-30_610_310_400_000_000, "UTC", "09991231000000000"),
+        (LAST, "UTC", "99991231235959999"),
+        (LAST + 1000, "UTC", "99991231235959999"),
+        (LAST, "Asia/Tokyo", "99991231235959999"),
+        (1_767_225_600_000_000_000, "UTC", "99991231235959999"),  # seconds read as milliseconds: the year 57970
+        (-62_135_596_800_000_001, "UTC", "00010101000000000"),
+        (-62_135_596_800_000_000, "America/New_York", "00010101000000000"),
+        (-(2**63), "UTC", "00010101000000000"),
+    ],
+)
+def test_a_timeline_has_four_digits_of_a_year(micros: int, zone: str, digits: str) -> None:
+    assert as_timeline_time(micros, zone) == digits
+
+
 def test_the_hour_that_comes_twice() -> None:
     """New York, 2026-11-01: 01:30 in summer time and again in winter time have the same digits."""
     summer = parse_as_of("2026-11-01 01:30:00-04:00", "UTC").epoch_micros

@@ -210,6 +210,7 @@ def test_vectors_by_their_offsets(tmp_path: Path) -> None:
     [
         ({"lance": "/no/such.lance"}, TableNotFoundError, "there is no Lance dataset 'file:///no/such.lance'"),
         ({"version": 7}, TableNotFoundError, "there is no Lance dataset '.*' at version 7"),
+        ({"version": -1}, TableNotFoundError, "there is no Lance dataset '.*' at version -1"),
         ({"version": "nightly"}, TableNotFoundError, "at version nightly"),
         ({"version": True}, InvalidTypeError, "version must be a number or the name of a tag, not True"),
         ({"as_of": "20260101000000"}, InvalidArgumentError, "has versions in place of instants; leave as_of out"),

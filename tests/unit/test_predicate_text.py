@@ -74,6 +74,9 @@ SCHEMA = pa.schema(
         ("(id = 1) = true", "(Id = 1) = TRUE"),
         ("raw = X''", "raw = X''"),
         ("name = '\\u00e9\\n\\%'", "name = 'é\n\\\\%'"),
+        ("name = '\\012'", "name = '\n'"),
+        ("name = '\\101\\1012'", "name = 'AA2'"),
+        ("name = '\\0' or name = '\\09'", "name = '\0' OR name = '\x009'"),
         ("emb is not null", "emb IS NOT NULL"),
     ],
 )
@@ -99,6 +102,7 @@ def test_accepted(text, meaning):
         "name = '\ud800'", "name like '\ud800%'",
         "name = '\\ud83d'", "name = '\\1'", "3 is null", "not", "not id", "id not 5", "st.A.b = 1", "1 = 'a'",
         "date '2024-01-01' = date '2024-01-01'", "(" * 200 + "flag" + ")" * 200, "not " * 200 + "flag", "day = name",
+        "name = '\\201'", "lower(" * 1000 + "name" + ")" * 1000 + " = 'a'",
     ],
 )  # fmt: skip
 def test_refused_in_one_line(text):

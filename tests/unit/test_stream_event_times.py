@@ -65,6 +65,13 @@ def test_zones_of_the_timeline_and_of_times_without_one():
     assert moment.completed == at(3)
 
 
+def test_rows_after_the_year_9999_go_with_the_newest_and_those_before_the_year_1_with_none():
+    micros = [253_402_300_800_000_000, 1_767_225_600_000_000_000, -62_135_596_800_000_001]  # 10000, 57970, before 1
+    found = moments_of(rows(micros), np.arange(3), EventTime("at", "UTC", "UTC"), history())
+    named = {moment and moment.completed: members.tolist() for moment, members in found.items()}
+    assert named == {at(5): [0, 1], None: [2]}
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=8),
     st.lists(st.integers(0, 60_000_000), max_size=20),

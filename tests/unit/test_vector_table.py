@@ -293,6 +293,86 @@ def test_plain_files(tmp_path: Path, kind: str, element: str) -> None:
     assert len(t.search(QUERY, 60)) == 35
 
 
+def behind(first: pa.Array, later: pa.Array, folder: Path) -> Any:
+    """Two files opened together, of which the second has vectors of another type."""
+    pq.write_table(pa.table({"id": [1], "emb": first}), folder / "first.parquet")
+    pq.write_table(pa.table({"id": [2, 3], "emb": later}), folder / "later.parquet")
+    return hv.open(files=[folder / "first.parquet", folder / "later.parquet"], column="emb")
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "expected"),
+    [
+        (pa.list_(pa.float32()), pa.nulls(2), [5.0]),
+        (pa.list_(pa.float32()), pa.array([None, None], pa.string()), [5.0]),
+        (pa.list_(pa.int8()), pa.array([[5, 12], None], pa.list_(pa.int32())), [5.0, 13.0]),
+        (pa.list_(pa.float64()), pa.array([[0.3, 0.4], None], pa.list_(pa.float32())), [0.5, 5.0]),
+    ],
+    ids=["null", "text-of-null", "int32-of-int8", "float"],
+)
+def test_files_with_no_vector_or_with_values_that_fit_are_taken(
+    tmp_path: Path, first: pa.DataType, later: pa.Array, expected: list[float]
+) -> None:
+    with behind(pa.array([[3, 4]], first), later, tmp_path) as t:
+        hits = t.search([0, 0], 5, metric="l2", columns=["id"])
+    assert hits.column("_distance").to_pylist() == pytest.approx(expected, rel=1e-12)
+    assert hits.report.nulls == 3 - len(expected)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "message"),
+    [
+        (
+            pa.int8(),
+            pa.array([[0.5, 0.0], None], pa.list_(pa.float32())),
+            "holds 0.5 as float32, and others of the column are INT8",
+        ),
+        (
+            pa.int8(),
+            pa.array([[256, 0], None], pa.list_(pa.int32())),
+            "holds 256 as int32, and others of the column are INT8",
+        ),
+        (
+            pa.int8(),
+            pa.array([[200, 0], None], pa.list_(pa.uint8())),
+            "holds 200 as uint8, and others of the column are INT8",
+        ),
+        (pa.float32(), pa.array([[1e300, 0.0], None]), "holds 1e\\+300 as float64, and others of the column are FLOAT"),
+        (pa.float32(), pa.array(["x", None]), "is string, which is no array of numbers"),
+        (pa.float32(), pa.array([1.0, None]), "is double, which is no array of numbers"),
+        (pa.float32(), pa.array([{"a": 1}, None]), "is struct<a: int64>, which is no array of numbers"),
+        (pa.float32(), pa.array([["a", "b"], None]), "is list<.*string>, which is no array of numbers"),
+        (
+            pa.float32(),
+            pa.array([[("a", 1.0)], None], pa.map_(pa.string(), pa.float32())),
+            "is map<.*>, which is no array of numbers",
+        ),
+    ],
+    ids=["fractions", "int32", "uint8", "double", "text", "numbers", "struct", "texts", "map"],
+)
+def test_a_file_whose_column_holds_no_vectors_of_the_elements_is_named(
+    tmp_path: Path, first: pa.DataType, later: pa.Array, message: str
+) -> None:
+    with (
+        behind(pa.array([[3, 4]], pa.list_(first)), later, tmp_path) as t,
+        pytest.raises(DataFileError, match=rf"column 'emb' of '.*/later\.parquet' {message}"),
+    ):
+        t.search([0, 0], 5, metric="l2", columns=["id"])
+
+
+def test_a_footer_with_a_type_that_arrow_does_not_know_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: Any, **__: Any) -> None:
+        raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
+
+    pq.write_table(pa.table({"id": [1], "emb": pa.array([[3, 4]], pa.list_(pa.int8()))}), tmp_path / "a.parquet")
+    with hv.open(files=[tmp_path / "a.parquet"], column="emb") as t:
+        monkeypatch.setattr(pq, "ParquetFile", read)
+        with pytest.raises(DataFileError, match=r"/a\.parquet' cannot be read: .*64 bits"):
+            t.search([0, 0], 1)
+
+
 def test_queries_that_no_vector_is_as_long_as_are_refused(tmp_path: Path) -> None:
     even, mixed = tmp_path / "even.parquet", tmp_path / "mixed.parquet"
     kept = {"id": [1, 2], "emb": pa.array([[1.0, 2.0], None], pa.list_(pa.float32()))}

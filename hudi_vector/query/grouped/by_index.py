@@ -76,7 +76,11 @@ def found_by_index(asked: InGroups, slices: SearchedRows) -> Iterator[SliceFound
     waiting, by_scan, seen = np.arange(asked.queries), list[Ints](), _Seen()
     wanted, times = rows_at_first(asked.k), 1
     while len(waiting):
-        winners, counts = _nearest(asked, slices, waiting, wanted, times)
+        probed = slices.wider(times)
+        if probed is None:  # all vectors came into memory meanwhile
+            by_scan.append(waiting)
+            break
+        winners, counts = _nearest(asked, probed, waiting, wanted)
         seen.add(counts, waiting, asked.queries)
         chosen, rank = within_groups(winners.query, winners.group, asked.k, asked.per_group)
         best, groups = winners.take(chosen), np.zeros(len(waiting), np.int64)
@@ -96,15 +100,11 @@ def found_by_index(asked: InGroups, slices: SearchedRows) -> Iterator[SliceFound
     yield [], seen.counts or ScanCounts()
 
 
-def _nearest(
-    asked: InGroups, slices: SearchedRows, waiting: Ints, wanted: int, times: int
-) -> tuple[Winners, ScanCounts]:
+def _nearest(asked: InGroups, slices: SearchedRows, waiting: Ints, wanted: int) -> tuple[Winners, ScanCounts]:
     """Return the nearest rows of some queries with the keys of their groups, and the counts of the search."""
-    wider = slices.wider(times)
-    assert wider is not None
     question = asked.nearest(waiting, wanted)
     parts, counts = list[SliceHits](), ScanCounts()
-    for hits, own in wider.search(question, question.bounds()):
+    for hits, own in slices.search(question, question.bounds()):
         parts += hits
         counts.add(own)
     winners = slices.merged(question, parts)

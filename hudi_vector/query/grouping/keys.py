@@ -84,8 +84,8 @@ def _encoded(column: pa.ChunkedArray) -> tuple[Ints, list[Any]]:
         array = pa.array([], column.type)
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.int64), [None]
-    if pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
-        array = array.cast(pa.int64())
+    if pa.types.is_temporal(array.type):  # Python has no value for years after 9999, nor for nanoseconds
+        array = array.view(pa.int64() if array.type.bit_width == 64 else pa.int32())
     if not pa.types.is_dictionary(array.type):
         array = pc.dictionary_encode(array, null_encoding="encode")
     held = array.dictionary.to_pylist()

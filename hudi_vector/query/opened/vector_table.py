@@ -337,7 +337,7 @@ class VectorTable:
             k: The number of rows, 1 to 100,000.
             metric: ``"cosine"``, ``"l2"``, ``"dot_product"`` or ``"hamming"``, or an alias of one.
             filter: A condition over the table's columns, applied before distances.
-            columns: The columns to return in addition to ``_distance``; by default, and for ``"*"``, all except the
+            columns: The columns to return in addition to ``_distance``; by default, and for ``["*"]``, all except the
                 searched one and Hudi's own, whose names begin with ``_hoodie_``. ``[]`` reads no column.
             mode: ``"exact"`` uses no index; ``"auto"``, the default, uses one if the answer stays exact or a recall
                 target below 1 is set; ``"approximate"`` uses one even if rows may be missed.
@@ -482,7 +482,7 @@ class VectorTable:
         at once. The rows are those of the snapshot that searches see.
 
         Args:
-            columns: The columns; by default, and for ``"*"``, all except Hudi's own, whose names begin with
+            columns: The columns; by default, and for ``["*"]``, all except Hudi's own, whose names begin with
                 ``_hoodie_``. Vectors are lists.
             filter: A condition over the table's columns, as for `search`; files that it excludes are not read.
             batch_size: The largest number of rows of a batch.
@@ -578,7 +578,7 @@ class VectorTable:
         return plan
 
     def _own_names(self, snapshot: Snapshot, wanted: tuple[str, ...] | None) -> list[str]:
-        """Return the columns of a stream, as the table spells them; None and ``"*"`` are all but Hudi's own."""
+        """Return the columns of a stream, as the table spells them; None and ``["*"]`` are all but Hudi's own."""
         if wanted == ():
             raise InvalidArgumentError("columns is an empty list; name a column, or leave columns out")
         own = [name for name in snapshot.schema.names if not name.startswith("_hoodie_")]

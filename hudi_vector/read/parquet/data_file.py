@@ -321,6 +321,8 @@ def reading(uri: str) -> Iterator[None]:
         yield
     except HudiVectorError:
         raise
-    except (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RecursionError) as problem:
+    except (
+        OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RecursionError, NotImplementedError
+    ) as problem:  # fmt: skip
         why = why_unread(problem, uri) or "it is shorter than its footer says"
         raise DataFileError(f"the data file '{uri}' cannot be read: {why}") from problem

@@ -477,7 +477,7 @@ class ParquetSlice:
             held = self._data.columns(group, [column]).column(column)
             counts.bytes_read += self._data.column_bytes(group, column)
             array = held.combine_chunks() if held.num_chunks != 1 else held.chunk(0)
-            block = block_of(array, self._spec.column, positions, own)
+            block = block_of(array, self._spec.column, positions, own, self._file.uri)
         else:
             own.nulls = rows
             block = _empty_block(self._spec)
@@ -564,7 +564,7 @@ class ParquetSlice:
                 positions, array = positions[wanted], array.filter(pa.array(wanted))
             done += batch.num_rows
             if len(array):
-                yield block_of(array, column, positions, counts)
+                yield block_of(array, column, positions, counts, self._file.uri)
 
     def _group_rows(self, group: int, inside: npt.NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Return columns of one row group at ascending positions in the row group."""

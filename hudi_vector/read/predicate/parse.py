@@ -173,7 +173,9 @@ class _Parser:
     def _function(self) -> Predicate:
         token = self._take()
         self._expect_sign("(")
+        self._descend()
         argument = self._node(self._value())
+        self._depth -= 1
         self._expect_sign(")")
         name, data_type = token.text.lower(), argument.result_type()
         if name in ("lower", "upper") and pa.types.is_string(data_type):
@@ -294,7 +296,7 @@ class _Parser:
     def _descend(self) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise InvalidFilterError(f"the filter has more than {_DEEPEST} nested parentheses or NOTs")
+            raise InvalidFilterError(f"the filter has more than {_DEEPEST} nested parentheses, calls or NOTs")
 
     def _peek(self) -> Token:
         return self._tokens[self._next]

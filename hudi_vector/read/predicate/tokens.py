@@ -43,6 +43,8 @@ _PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# As in Spark: four digits of Unicode after u, three of octal from 000 to 177, or one character.
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[01][0-7]{2}|.)", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -68,7 +70,7 @@ def tokenize(text: str) -> list[Token]:
             )
         kind, word = str(found.lastgroup), found.group()
         if kind == "string":
-            word = re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", lambda escape: _unescaped(escape[1], text), word[1:-1], flags=re.S)
+            word = re.sub(_ESCAPE, lambda escape: _unescaped(escape[1], text), word[1:-1])
         elif kind == "quoted":
             word = word[1:-1].replace("``", "`")
         if kind != "space":
@@ -79,7 +81,7 @@ def tokenize(text: str) -> list[Token]:
 
 def _unescaped(escape: str, text: str) -> str:
     if len(escape) > 1:
-        character = chr(int(escape[1:], 16))
+        character = chr(int(escape[1:], 16) if escape[0] == "u" else int(escape, 8))
         if not "\ud800" <= character <= "\udfff":
             return character
     elif escape in _ESCAPED or not escape.isalnum():

@@ -8,9 +8,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, option_value, simple_name, texts_of
-from hudi_vector.spark.catalyst.handles import handles_of
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, simple_name, texts_of
 from hudi_vector.spark.resolve import catalog_location, is_path
+from hudi_vector.spark.statements import elements_of, nodes_of, parsed, statement_text
 from hudi_vector.storage import scheme_of
 from hudi_vector.table.recent import Recent
 
@@ -26,10 +26,10 @@ def column_is_of_object_stores(plan: JavaObject, name: str) -> bool:
     If the column is computed, so that its relation is not known, one relation of the plan on an object store is enough.
     """
     relations = [leaf for leaf in _leaves(plan) if _is_of_files(leaf)]
-    named = [attribute for attribute in _each(plan.output()) if str(attribute.name()) == name]
+    named = [attribute for attribute in elements_of(plan.output()) if str(attribute.name()) == name]
     own = [leaf for leaf in relations if any(leaf.outputSet().contains(attribute) for attribute in named)]
     # A union passes the rows of all its inputs off as columns of the first one.
-    is_union = any(simple_name(node) == "Union" for node in _nodes(plan))
+    is_union = any(simple_name(node) == "Union" for node in nodes_of(plan))
     return _are_remote(root for leaf in (relations if is_union else own or relations) for root in _roots(leaf))
 
 
@@ -41,7 +41,7 @@ def argument_is_of_object_stores(spark: SparkSession, argument: JavaObject) -> b
     SQL statement names is enough. An expression of a DataFrame has no such text; what it was read from by a path is not
     known then, and the result is False.
     """
-    named = [texts_of(attribute.qualifier()) for attribute in _each(argument.references())]
+    named = [texts_of(attribute.qualifier()) for attribute in elements_of(argument.references())]
     is_known = bool(named) and all(len(parts) > 1 for parts in named)
     names = named if is_known else _names_in_statement(spark) or [parts for parts in named if parts]
     return _are_remote(root for parts in names for root in _places(spark, parts))
@@ -49,7 +49,7 @@ def argument_is_of_object_stores(spark: SparkSession, argument: JavaObject) -> b
 
 def _names_in_statement(spark: SparkSession) -> list[list[str]]:
     """Return the names in the SQL statement under analysis, in parts: those of tables, and those that a CTE defines."""
-    text = option_value(handles_of(spark).named("org.apache.spark.sql.catalyst.trees.CurrentOrigin").get().sqlText())
+    text = statement_text(spark)
     if text is None:
         return []
     known = _STATEMENTS.get(text)
@@ -60,19 +60,10 @@ def _names_in_statement(spark: SparkSession) -> list[list[str]]:
 
 
 def _names_in(spark: SparkSession, text: str) -> list[list[str]]:
-    try:
-        plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
-    except (Py4JError, PySparkException):  # the text is a single expression
+    plan = parsed(spark, text)
+    if plan is None:
         return []
-    return [texts_of(node.multipartIdentifier()) for node in _nodes(plan) if node_name(node) == "UnresolvedRelation"]
-
-
-def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
-    """Yield the nodes of a plan, with those of its CTEs and subqueries."""
-    yield plan
-    for inner in (plan.children(), plan.innerChildren()):
-        for node in _each(inner):
-            yield from _nodes(node)
+    return [texts_of(node.multipartIdentifier()) for node in nodes_of(plan) if node_name(node) == "UnresolvedRelation"]
 
 
 def _places(spark: SparkSession, parts: list[str]) -> Iterator[str]:
@@ -98,7 +89,7 @@ def _is_of_files(leaf: JavaObject) -> bool:
 
 def _roots(relation: JavaObject) -> Iterator[str]:
     """Yield the paths that a relation of files reads."""
-    yield from (str(root.toString()) for root in _each(relation.relation().location().rootPaths()))
+    yield from (str(root.toString()) for root in elements_of(relation.relation().location().rootPaths()))
 
 
 def _are_remote(roots: Iterable[str]) -> bool:
@@ -106,11 +97,4 @@ def _are_remote(roots: Iterable[str]) -> bool:
 
 
 def _leaves(plan: JavaObject) -> Iterator[JavaObject]:
-    return _each(plan.collectLeaves())
-
-
-def _each(found: JavaObject) -> Iterator[JavaObject]:
-    """Yield the elements of a collection of Scala."""
-    elements = found.iterator()
-    while elements.hasNext():
-        yield elements.next()
+    return elements_of(plan.collectLeaves())

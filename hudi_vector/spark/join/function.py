@@ -22,6 +22,7 @@ from hudi_vector.spark.catalyst.handles import frame_of
 from hudi_vector.spark.catalyst.printed import Expressions
 from hudi_vector.spark.join.api import join_plan
 from hudi_vector.spark.join.prepare import prepare
+from hudi_vector.spark.statements import table_plan
 
 __all__ = ["join_function"]
 
@@ -64,4 +65,4 @@ def join_function(spark: SparkSession, expressions: Expressions) -> JavaObject:
 
 
 def _side(spark: SparkSession, argument: Argument, name: str) -> Any:
-    return frame_of(spark, argument.plan()) if is_table(argument) else constant(argument, name)
+    return frame_of(spark, table_plan(spark, argument)) if is_table(argument) else constant(argument, name)

@@ -37,6 +37,7 @@ from hudi_vector.spark.search.batch import BatchShape, QueryRows, batch_plan
 from hudi_vector.spark.search.search import TableSearch
 from hudi_vector.spark.search.single import constant_query, single_relation
 from hudi_vector.spark.snapshots import snapshot_for, writers_zone
+from hudi_vector.spark.statements import table_plan
 from hudi_vector.table.instants import AsOf, parse_as_of
 from hudi_vector.table.searched_column import searched_column
 
@@ -271,7 +272,7 @@ def as_of_argument(value: Any) -> Any:
 def table_argument(spark: SparkSession, argument: Argument, name: str) -> Target:
     """Return the target of an argument that names a table or is ``TABLE(…)``."""
     if is_table(argument):
-        return resolve_frame(spark, argument.plan(), "the TABLE argument")
+        return resolve_frame(spark, table_plan(spark, argument), "the TABLE argument")
     return resolve_name(spark, _text(argument, name))
 
 

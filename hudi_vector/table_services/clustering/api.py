@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -98,8 +98,8 @@ def cluster(
     given, tell = hudi_settings(options), progress or tell_by_default("cluster")
     work = Clustering.of(spark, table, given, tell, alone=assume_single_writer, needs_blobs=False)
     asked = _Asked(plan, order if plan is None else [])
-    vectors = asked.vectors(work)
-    refusal = why_not_in_order(work, vectors) or work.why_refused()
+    names, vectors = asked.order(work)
+    refusal = why_not_in_order(work, names, vectors) or work.why_refused()
     if dry_run:
         made = asked.decided(work, vectors)
         refusal = refusal or work.why_changed(made)
@@ -125,11 +125,12 @@ class _Asked:
         self._plan = plan
         self._order = order
 
-    def vectors(self, work: Clustering) -> list[VectorColumn]:
-        """Return the vector columns of the order, after a check that rows can be ordered by all its columns."""
+    def order(self, work: Clustering) -> tuple[Sequence[str], list[VectorColumn]]:
+        """Return the columns of the order and the vectors among them, checked that rows can be ordered by them."""
         if self._plan is not None:
-            return vectors_among(work.table, self._read(work).plan.vectors)
-        return vectors_among(work.table, _ordering(work.table, self._order))
+            plan = self._read(work).plan
+            return plan.order_by, vectors_among(work.table, plan.vectors)
+        return self._order, vectors_among(work.table, _ordering(work.table, self._order))
 
     def decided(self, work: Clustering, vectors: list[VectorColumn]) -> ClusteringRun:
         """Return the plan that was named, or make a new plan, which is published if it has any work."""

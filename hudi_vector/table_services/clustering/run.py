@@ -24,6 +24,7 @@ from hudi_vector.table_services.clustering.hudi_clustering import (
     plan_of_hudi,
     run_with_hudi,
 )
+from hudi_vector.table_services.clustering.vector_order import has_buckets
 from hudi_vector.table_services.compaction.api import Wanted
 from hudi_vector.table_services.compaction.run import Compaction
 from hudi_vector.table_services.plans.clustering import CLUSTER, ClusteringPlan, PlannedGroup, why_changed
@@ -63,7 +64,10 @@ class Clustering(Compaction):
         plan_id, settings = new_write_id(clock_ms()), self._settings()
         slices = {_place(each): each for each in self._slices()}
         services = self._services()
-        hudi = "" if vectors else plan_of_hudi(self, order, self.hudi_options, sorted({each[0] for each in slices}))
+        hudi = ""
+        # Hudi would merge small file groups of a bucket index into one without a bucket's number.
+        if not vectors and not has_buckets(self._native()):
+            hudi = plan_of_hudi(self, order, self.hudi_options, sorted({each[0] for each in slices}))
         inputs = [sorted(slices)] if vectors else inputs_of(hudi)
         out, into = self._count_by_size(settings)
         try:

@@ -1,4 +1,4 @@
-"""Checks whether the rows of a table can be put in the order of their vectors."""
+"""Checks whether the rows of a table can be put in order, and in that of their vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hudi_vector.spark.blobs.table import BlobTable
     from hudi_vector.table_services.compaction.run import Compaction
 
-__all__ = ["is_vector", "vectors_among", "why_not_in_order"]
+__all__ = ["has_buckets", "is_vector", "vectors_among", "why_not_in_order"]
 
 # Ids of file groups of a bucket index begin with the bucket's number; other ids begin with random digits.
 _OF_BUCKET = re.compile(r"000\d{5}-")
@@ -34,10 +34,28 @@ def vectors_among(table: BlobTable, names: Sequence[str]) -> list[VectorColumn]:
     return [vector_column(schema, name, table.label, None) for name in names if is_vector(schema[name])]
 
 
-def why_not_in_order(work: Compaction, vectors: Sequence[VectorColumn]) -> str | None:
-    """Return why rows cannot be ordered by the vector columns without losing rows of other writers, or None."""
+def has_buckets(native: NativeTable) -> bool:
+    """Return True if writers of a table find rows by the numbers of buckets, with which the ids of its groups begin.
+
+    One id in a hundred is enough: random digits look like a bucket's number once in 20,000 times.
+    """
+    ids = [each.file_id for each in native.snapshot().file_slices]
+    return sum(_OF_BUCKET.match(each) is not None for each in ids) * 100 > len(ids)
+
+
+def why_not_in_order(work: Compaction, order: Sequence[str], vectors: Sequence[VectorColumn]) -> str | None:
+    """Return why rows cannot be ordered by columns, and by the vectors among them, without harm to writers, or None.
+
+    A writer with a bucket index fails on a file group without a bucket's number, whatever it writes.
+    """
     from hudi_vector.writing.rewriting.rewrite import is_concurrent
 
+    native = NativeTable(work.table.source)
+    if order and has_buckets(native):
+        return (
+            f"ordering '{work.name}' by '{order[0]}' would take rows out of the buckets in which its bucket index "
+            "finds them; order by nothing"
+        )
     if not vectors:
         return None
     what, config = f"ordering '{work.name}' by the vectors of '{vectors[0].name}'", work.table.config
@@ -49,14 +67,10 @@ def why_not_in_order(work: Compaction, vectors: Sequence[VectorColumn]) -> str |
         )
     if not config.populates_meta_fields or config.base_file_format != "parquet" or config.bootstrapped:
         return f"{what} needs Parquet files in its own folder that hold Hudi's own columns; order by plain columns"
-    native = NativeTable(work.table.source)
     services = native.timeline().pending - {each.requested for each in pending_ingests(native)}
     if services:
         return (
             f"{what} replaces file groups, and a table service that is pending on it, '{min(services)}', may need "
             "them; run again when it has completed"
         )
-    ids = [each.file_id for each in native.snapshot().file_slices]
-    if ids and all(_OF_BUCKET.match(each) for each in ids):
-        return f"{what} would take rows out of the buckets in which its bucket index finds them; order by nothing"
     return None

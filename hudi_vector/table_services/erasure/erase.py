@@ -15,7 +15,7 @@ from hudi_vector.shown import Shown
 from hudi_vector.storage import path_text
 from hudi_vector.table_services.cleaning.table import ServiceTable
 from hudi_vector.table_services.erasure.api import Holder, look_now, require_keys, wanted_keys
-from hudi_vector.table_services.erasure.held import end_killed, why_held
+from hudi_vector.table_services.erasure.held import end_dead_uploads, end_killed, why_held
 from hudi_vector.table_services.erasure.steps import STEPS, Erasing, Step
 from hudi_vector.table_services.service_lease import ServiceLease
 
@@ -193,6 +193,7 @@ def erase(
         if refusal is not None:
             raise RefusedError(refusal)
         _require_deletable(job)
+        end_dead_uploads(work)
         return _run(job, lease)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hudi_vector.blobs.leases import COMPACT
-from hudi_vector.blobs.uploads.manifest import UNREADABLE, Upload, list_uploads
+from hudi_vector.blobs.uploads.manifest import OPEN, PREPARED, STAGED, UNREADABLE, Upload, abort, list_uploads
+from hudi_vector.storage import open_storage
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from hudi_vector.table_services.clustering.run import Clustering
     from hudi_vector.table_services.compaction.run import Compaction
 
-__all__ = ["end_killed", "pending_of", "why_held"]
+__all__ = ["end_dead_uploads", "end_killed", "pending_of", "why_held"]
 
 _CLUSTERINGS = (".clustering.", ".replacecommit.", ".logcompaction.")
 _COMPACTIONS = (".compaction.",)
@@ -44,6 +46,19 @@ def end_killed(work: Clustering) -> None:
     roll_back_dead(work.spark, work.path, work.hudi_options, pending_ingests(native))
 
 
+def end_dead_uploads(work: Compaction) -> None:
+    """Abort the uploads of writers that failed or were killed, and remove the rows that they staged.
+
+    Do nothing unless the table is written by one process alone: others may still write.
+    """
+    from hudi_vector.writing.blobs.staging import staging_folder
+
+    root, options = work.table.source.uri, work.storage_options
+    for upload in filter(partial(_is_dead, work), list_uploads(root, options=options)):
+        abort(root, upload.write_id, options=options)
+        open_storage(root, options).remove_folder(staging_folder(root, upload.write_id))
+
+
 def why_held(work: Compaction, found: ErasureResult) -> str | None:
     """Return the sentence that names what forbids an erasure of a table, or None.
 
@@ -63,7 +78,8 @@ def _holds(work: Compaction, found: ErasureResult) -> Iterator[str]:
                 f"savepoint {saved[holder.path]} of '{work.name}' holds '{holder.path}' with rows of the keys; delete "
                 "the savepoint, and erase again"
             )
-    yield from (_under_way(each, work.name) for each in list_uploads(root, options=options) if _may_commit(each))
+    uploads = [each for each in list_uploads(root, options=options) if _may_commit(each)]
+    yield from (_under_way(each, work.name) for each in uploads if not _is_dead(work, each))
     for ingest in () if work.alone else pending_ingests(native):
         yield (
             f"{ingest.action} {ingest.requested} of '{work.name}' has not completed, and may bring rows of the keys; "
@@ -91,6 +107,11 @@ def _may_commit(upload: Upload) -> bool:
     return upload.may_commit(clock_ms())
 
 
+def _is_dead(work: Compaction, upload: Upload) -> bool:
+    """Return True if a writer has left an upload behind; a prepared write still waits for its user to write it."""
+    return work.alone and upload.state in (OPEN, STAGED) and _may_commit(upload)
+
+
 def _under_way(upload: Upload, name: str) -> str:
     if upload.state == UNREADABLE:
         return (
@@ -98,7 +119,12 @@ def _under_way(upload: Upload, name: str) -> str:
             "folder if that write has ended"
         )
     until = datetime.fromtimestamp(upload.lease_until_ms / 1000, timezone.utc)
+    otherwise = (
+        "or until then"
+        if upload.state == PREPARED
+        else "or, if it failed or its process died and no other job writes, give assume_single_writer"
+    )
     return (
         f"write '{upload.write_id}' to '{name}' is under way, and may bring rows of the keys until "
-        f"{until:%Y-%m-%d %H:%M:%S} UTC; wait until it has ended, or until then if its process died"
+        f"{until:%Y-%m-%d %H:%M:%S} UTC; wait until it has ended, {otherwise}"
     )

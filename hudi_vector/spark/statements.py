@@ -1,0 +1,113 @@
+"""The SQL statement under analysis: its parsed plan, and the plans of its ``TABLE(…)`` arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from hudi_vector.errors import InvalidArgumentError
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, option_value
+from hudi_vector.spark.catalyst.handles import frame_of, handles_of
+
+__all__ = ["elements_of", "nodes_of", "parsed", "statement_text", "table_plan"]
+
+_TREES = "org.apache.spark.sql.catalyst.trees"
+_TABLE = "FunctionTableSubqueryArgumentExpression"
+
+_Scope = tuple[tuple[JavaObject, int], ...]
+"""The WITH clauses around a node, the outermost first, each with the number of its CTEs that the node may read."""
+
+
+def statement_text(spark: SparkSession) -> str | None:
+    """Return the SQL statement under analysis, None for an expression of a DataFrame."""
+    text: str | None = option_value(handles_of(spark).named(f"{_TREES}.CurrentOrigin").get().sqlText())
+    return text
+
+
+def parsed(spark: SparkSession, text: str) -> JavaObject | None:
+    """Return the plan of a statement before its analysis, None for a text that is a single expression."""
+    try:
+        return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    except (Py4JError, PySparkException):
+        return None
+
+
+def table_plan(spark: SparkSession, argument: JavaObject) -> JavaObject:
+    """Return the analysed plan of an argument ``TABLE(…)``, which holds all that it reads.
+
+    The CTEs that it reads are defined elsewhere in the statement, so that Spark cannot run its plan alone. It is then
+    taken from the text of the statement, and analysed with their definitions. Raises InvalidArgumentError if the
+    statement has no text, as that of a view has.
+    """
+    plan = argument.plan()
+    if not _lacks_definitions(spark, plan):
+        return plan
+    text = statement_text(spark)
+    statement = None if text is None else parsed(spark, text)
+    whole = None if statement is None else _with_definitions(spark, statement, argument)
+    if whole is None:
+        raise InvalidArgumentError(
+            "TABLE(…) reads a CTE that is defined outside of it, and its definition was not found; write TABLE(WITH …)"
+        )
+    analysed = frame_of(spark, whole)._jdf.queryExecution().analyzed()
+    return handles_of(spark).named("org.apache.spark.sql.catalyst.optimizer.InlineCTE")(True).apply(analysed)
+
+
+def _lacks_definitions(spark: SparkSession, plan: JavaObject) -> bool:
+    """Return True if an analysed plan reads a CTE that it does not define."""
+    if not plan.containsPattern(handles_of(spark).named(f"{_TREES}.TreePattern").CTE()):
+        return False
+    names = {node_name(node) for node in nodes_of(plan)}
+    return "CTERelationRef" in names and "WithCTE" not in names
+
+
+def _with_definitions(spark: SparkSession, statement: JavaObject, argument: JavaObject) -> JavaObject | None:
+    """Return the plan of the argument at the same place of the parsed statement, below the WITH clauses around it."""
+    with_clause = handles_of(spark).named("org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith")
+    place = _place(argument)
+    for node, scope in _scoped(statement, ()):
+        for expression in elements_of(node.expressions()):
+            for found in elements_of(expression.collectLeaves()):
+                if node_name(found) == _TABLE and _place(found) == place:
+                    plan = found.plan()
+                    for clause, count in reversed(scope):
+                        plan = with_clause(plan, clause.cteRelations().take(count))
+                    return plan
+    return None
+
+
+def _place(expression: JavaObject) -> tuple[object, object]:
+    origin = expression.origin()
+    return option_value(origin.line()), option_value(origin.startPosition())
+
+
+def _scoped(node: JavaObject, scope: _Scope) -> Iterator[tuple[JavaObject, _Scope]]:
+    """Yield the nodes of a parsed plan with the WITH clauses around them; a CTE may read those before it."""
+    yield node, scope
+    inner: list[tuple[JavaObject, _Scope]] = []
+    if node_name(node) == "UnresolvedWith":
+        relations = list(elements_of(node.cteRelations()))
+        inner = [(each._2(), (*scope, (node, number))) for number, each in enumerate(relations)]
+        inner.append((node.child(), (*scope, (node, len(relations)))))
+    else:
+        inner = [(each, scope) for below in (node.children(), node.innerChildren()) for each in elements_of(below)]
+    for each, around in inner:
+        yield from _scoped(each, around)
+
+
+def nodes_of(plan: JavaObject) -> Iterator[JavaObject]:
+    """Yield the nodes of a plan, with those of its CTEs and subqueries."""
+    yield plan
+    for inner in (plan.children(), plan.innerChildren()):
+        for node in elements_of(inner):
+            yield from nodes_of(node)
+
+
+def elements_of(found: JavaObject) -> Iterator[JavaObject]:
+    """Yield the elements of a collection of Scala."""
+    elements = found.iterator()
+    while elements.hasNext():
+        yield elements.next()
