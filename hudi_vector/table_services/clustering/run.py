@@ -66,7 +66,7 @@ class Clustering(Compaction):
         services = self._services()
         hudi = ""
         # Hudi would merge small file groups of a bucket index into one without a bucket's number.
-        if not vectors and not has_buckets(self._native()):
+        if not vectors and not has_buckets(list(slices.values())):
             hudi = plan_of_hudi(self, order, self.hudi_options, sorted({each[0] for each in slices}))
         inputs = [sorted(slices)] if vectors else inputs_of(hudi)
         out, into = self._count_by_size(settings)

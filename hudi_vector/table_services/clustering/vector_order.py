@@ -13,6 +13,7 @@ from hudi_vector.table_services.retention.pending import pending_ingests
 if TYPE_CHECKING:
     from hudi_vector.read.spec import VectorColumn
     from hudi_vector.spark.blobs.table import BlobTable
+    from hudi_vector.table.model import FileSlice
     from hudi_vector.table_services.compaction.run import Compaction
 
 __all__ = ["has_buckets", "is_vector", "vectors_among", "why_not_in_order"]
@@ -34,12 +35,12 @@ def vectors_among(table: BlobTable, names: Sequence[str]) -> list[VectorColumn]:
     return [vector_column(schema, name, table.label, None) for name in names if is_vector(schema[name])]
 
 
-def has_buckets(native: NativeTable) -> bool:
+def has_buckets(slices: Sequence[FileSlice]) -> bool:
     """Return True if writers of a table find rows by the numbers of buckets, with which the ids of its groups begin.
 
     One id in a hundred is enough: random digits look like a bucket's number once in 20,000 times.
     """
-    ids = [each.file_id for each in native.snapshot().file_slices]
+    ids = [each.file_id for each in slices]
     return sum(_OF_BUCKET.match(each) is not None for each in ids) * 100 > len(ids)
 
 
@@ -51,7 +52,7 @@ def why_not_in_order(work: Compaction, order: Sequence[str], vectors: Sequence[V
     from hudi_vector.writing.rewriting.rewrite import is_concurrent
 
     native = NativeTable(work.table.source)
-    if order and has_buckets(native):
+    if order and has_buckets(native.snapshot().file_slices):
         return (
             f"ordering '{work.name}' by '{order[0]}' would take rows out of the buckets in which its bucket index "
             "finds them; order by nothing"
