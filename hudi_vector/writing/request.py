@@ -28,6 +28,8 @@ BlobSpecs = Mapping[str, Mapping[str, object]]
 OPERATIONS = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
 TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
+_CDC = "hoodie.table.cdc.enabled"
+
 # Hudi stores the schema in Avro, where the size of a fixed field is a Java int.
 _MAX_WIDTH = 2**31 - 1
 
@@ -106,6 +108,11 @@ def write_request(
     if request.sort_by and request.operation != "bulk_insert":
         raise InvalidArgumentError(
             f"sort_by is for operation 'bulk_insert' and cannot be used with '{request.operation}'; leave it out"
+        )
+    if request.vectors and request.options.get(_CDC, "").strip().lower() == "true":
+        raise InvalidArgumentError(
+            f"{_CDC} = true keeps whole rows inside others, where Hudi 1.2 takes no VECTOR column: the table could be "
+            "written once, and never again; leave it out"
         )
     return request
 

@@ -94,6 +94,12 @@ def test_options_become_text():
             "options holds 'hoodie.datasource.write.precombine.field'; use the argument ordering instead",
         ),
         (
+            {"vectors": {"emb": 3}, "options": {"hoodie.table.cdc.enabled": True}},
+            InvalidArgumentError,
+            "hoodie.table.cdc.enabled = true keeps whole rows inside others, where Hudi 1.2 takes no VECTOR column: the "
+            "table could be written once, and never again; leave it out",
+        ),
+        (
             {"vectors": {"emb": 0}},
             InvalidArgumentError,
             "the dimension of a vector is 1 or more, not 0",
