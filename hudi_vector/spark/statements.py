@@ -88,7 +88,9 @@ def _scoped(node: JavaObject, scope: _Scope) -> Iterator[tuple[JavaObject, _Scop
     """Yield the nodes of a parsed plan with the WITH clauses around them; a CTE may read those before it."""
     yield node, scope
     inner: list[tuple[JavaObject, _Scope]] = []
-    if node_name(node) == "UnresolvedWith":
+    if node_name(node) == "ExplainCommand":
+        inner = [(node.logicalPlan(), scope)]
+    elif node_name(node) == "UnresolvedWith":
         relations = list(elements_of(node.cteRelations()))
         inner = [(each._2(), (*scope, (node, number))) for number, each in enumerate(relations)]
         inner.append((node.child(), (*scope, (node, len(relations)))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -111,16 +112,28 @@ def test_every_form_finds_the_same_rows(spark, t, query, array, expected, statem
         "SELECT id FROM hudi_knn_join(TABLE(SELECT {q} AS v), TABLE(c), 'v', 'emb', 4) ORDER BY _rank",
         "WITH v AS (SELECT {q} AS v) "
         "SELECT id FROM hudi_vector_search_stream(TABLE(v), '{t}', 'emb', 'v', 4) ORDER BY _rank",
-        "SELECT id FROM of_cte ORDER BY _distance",
     ],
 )
 def test_tables_may_be_ctes(spark, t, array, expected, statement):
-    if "of_cte" in statement:
-        spark.sql(
-            f"CREATE OR REPLACE TEMPORARY VIEW of_cte AS WITH c AS (SELECT id, emb FROM {t[0]}) "
-            f"SELECT * FROM hudi_vector_search(TABLE(c), 'emb', {array}, 4)"
-        )
     assert ids(spark.sql(statement.format(t=t[0], q=array))) == expected
+
+
+def test_commands_take_ctes_as_tables(spark, t, array, expected):
+    found = f"SELECT * FROM hudi_vector_search(TABLE(c), 'emb', {array}, 4)"
+    query = f"WITH c AS (SELECT id, emb FROM {t[0]}) {found}"
+    plain = found.replace("TABLE(c)", f"TABLE(SELECT id, emb FROM {t[0]})")
+    explained = [spark.sql(f"EXPLAIN {each}").first()["plan"] for each in (query, plain)]
+    assert len({re.sub(r"#\d+L?", "", each) for each in explained}) == 1, explained
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW of_cte AS {query}")
+    try:
+        spark.sql(f"CREATE TABLE ctes USING parquet AS {query}")
+        spark.sql(f"INSERT INTO ctes {query}")
+        for name, times in (("of_cte", 1), ("ctes", 2)):
+            assert ids(spark.sql(f"SELECT id FROM {name} ORDER BY _distance")) == [
+                i for i in expected for _ in range(times)
+            ]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS ctes")
 
 
 def test_a_vector_may_be_a_bound_parameter(spark, t, query, expected):
