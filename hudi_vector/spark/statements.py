@@ -1,30 +1,25 @@
-"""The SQL statement under analysis: its parsed plan, and the plans of its ``TABLE(…)`` arguments."""
+"""The text of SQL statements under analysis: its parsed plan, and the plans of its ``TABLE(…)`` arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, option_value
 from hudi_vector.spark.catalyst.handles import frame_of, handles_of
 
-__all__ = ["elements_of", "nodes_of", "parsed", "statement_text", "table_plan"]
+__all__ = ["elements_of", "nodes_of", "parsed", "table_plan"]
 
-_TREES = "org.apache.spark.sql.catalyst.trees"
+_CATALYST = "org.apache.spark.sql.catalyst"
 _TABLE = "FunctionTableSubqueryArgumentExpression"
 
 _Scope = tuple[tuple[JavaObject, int], ...]
 """The WITH clauses around a node, the outermost first, each with the number of its CTEs that the node may read."""
-
-
-def statement_text(spark: SparkSession) -> str | None:
-    """Return the SQL statement under analysis, None for an expression of a DataFrame."""
-    text: str | None = option_value(handles_of(spark).named(f"{_TREES}.CurrentOrigin").get().sqlText())
-    return text
 
 
 def parsed(spark: SparkSession, text: str) -> JavaObject | None:
@@ -38,27 +33,36 @@ def parsed(spark: SparkSession, text: str) -> JavaObject | None:
 def table_plan(spark: SparkSession, argument: JavaObject) -> JavaObject:
     """Return the analysed plan of an argument ``TABLE(…)``, which holds all that it reads.
 
-    The CTEs that it reads are defined elsewhere in the statement, so that Spark cannot run its plan alone. It is then
-    taken from the text of the statement, and analysed with their definitions. Raises InvalidArgumentError if the
-    statement has no text, as that of a view has.
+    A CTE that it reads is defined elsewhere in the statement, so that Spark cannot run its plan alone. The argument is
+    then parsed again, from the text that it was read from, and analysed with the definitions around it. Raises
+    InvalidArgumentError if these are not found, or hold a parameter of the statement, whose value is not known here.
     """
     plan = argument.plan()
     if not _lacks_definitions(spark, plan):
         return plan
-    text = statement_text(spark)
+    text = option_value(argument.origin().sqlText())
     statement = None if text is None else parsed(spark, text)
     whole = None if statement is None else _with_definitions(spark, statement, argument)
     if whole is None:
-        raise InvalidArgumentError(
-            "TABLE(…) reads a CTE that is defined outside of it, and its definition was not found; write TABLE(WITH …)"
-        )
-    analysed = frame_of(spark, whole)._jdf.queryExecution().analyzed()
-    return handles_of(spark).named("org.apache.spark.sql.catalyst.optimizer.InlineCTE")(True).apply(analysed)
+        raise _refused("was not found")
+    try:
+        analysed = frame_of(spark, whole)._jdf.queryExecution().analyzed()
+    except AnalysisException as problem:
+        if problem.getErrorClass() == "UNBOUND_SQL_PARAMETER":
+            raise _refused("has a parameter of the statement") from None
+        raise
+    return handles_of(spark).named(f"{_CATALYST}.optimizer.InlineCTE")(True).apply(analysed)
+
+
+def _refused(why: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"TABLE(…) reads a CTE whose definition {why}; define it inside, as TABLE(WITH c AS (…) …)"
+    )
 
 
 def _lacks_definitions(spark: SparkSession, plan: JavaObject) -> bool:
     """Return True if an analysed plan reads a CTE that it does not define."""
-    if not plan.containsPattern(handles_of(spark).named(f"{_TREES}.TreePattern").CTE()):
+    if not plan.containsPattern(handles_of(spark).named(f"{_CATALYST}.trees.TreePattern").CTE()):
         return False
     names = {node_name(node) for node in nodes_of(plan)}
     return "CTERelationRef" in names and "WithCTE" not in names
@@ -66,17 +70,21 @@ def _lacks_definitions(spark: SparkSession, plan: JavaObject) -> bool:
 
 def _with_definitions(spark: SparkSession, statement: JavaObject, argument: JavaObject) -> JavaObject | None:
     """Return the plan of the argument at the same place of the parsed statement, below the WITH clauses around it."""
-    with_clause = handles_of(spark).named("org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith")
-    place = _place(argument)
+    with_clause, place = handles_of(spark).named(f"{_CATALYST}.plans.logical.UnresolvedWith"), _place(argument)
+
+    def below(plan: JavaObject, clause: tuple[JavaObject, int]) -> JavaObject:
+        node, count = clause
+        return with_clause(plan, node.cteRelations().take(count))
+
+    found = ((table, scope) for table, scope in _tables(statement) if _place(table) == place)
+    return next((reduce(below, reversed(scope), table.plan()) for table, scope in found), None)
+
+
+def _tables(statement: JavaObject) -> Iterator[tuple[JavaObject, _Scope]]:
+    """Yield the ``TABLE(…)`` arguments of a parsed plan with the WITH clauses around them."""
     for node, scope in _scoped(statement, ()):
         for expression in elements_of(node.expressions()):
-            for found in elements_of(expression.collectLeaves()):
-                if node_name(found) == _TABLE and _place(found) == place:
-                    plan = found.plan()
-                    for clause, count in reversed(scope):
-                        plan = with_clause(plan, clause.cteRelations().take(count))
-                    return plan
-    return None
+            yield from ((leaf, scope) for leaf in elements_of(expression.collectLeaves()) if node_name(leaf) == _TABLE)
 
 
 def _place(expression: JavaObject) -> tuple[object, object]:

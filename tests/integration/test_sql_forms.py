@@ -118,6 +118,14 @@ def test_tables_may_be_ctes(spark, t, array, expected, statement):
     assert ids(spark.sql(statement.format(t=t[0], q=array))) == expected
 
 
+def test_a_cte_with_a_parameter_is_defined_inside(spark, t, array, expected):
+    cte = f"WITH c AS (SELECT id, emb FROM {t[0]} WHERE id >= :least)"
+    search = f"SELECT id FROM hudi_vector_search(TABLE({{}}), 'emb', {array}, 4)"
+    assert ids(spark.sql(search.format(f"{cte} SELECT * FROM c"), args={"least": 0})) == expected
+    with pytest.raises(AnalysisException, match=r"a CTE whose definition has a parameter of the statement; define it "):
+        spark.sql(f"{cte} {search.format('c')}", args={"least": 0})
+
+
 def test_commands_take_ctes_as_tables(spark, t, array, expected):
     found = f"SELECT * FROM hudi_vector_search(TABLE(c), 'emb', {array}, 4)"
     query = f"WITH c AS (SELECT id, emb FROM {t[0]}) {found}"

@@ -8,9 +8,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, simple_name, texts_of
+from hudi_vector.spark.catalyst.gateway import JavaObject, node_name, option_value, simple_name, texts_of
+from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.spark.resolve import catalog_location, is_path
-from hudi_vector.spark.statements import elements_of, nodes_of, parsed, statement_text
+from hudi_vector.spark.statements import elements_of, nodes_of, parsed
 from hudi_vector.storage import scheme_of
 from hudi_vector.table.recent import Recent
 
@@ -49,7 +50,7 @@ def argument_is_of_object_stores(spark: SparkSession, argument: JavaObject) -> b
 
 def _names_in_statement(spark: SparkSession) -> list[list[str]]:
     """Return the names in the SQL statement under analysis, in parts: those of tables, and those that a CTE defines."""
-    text = statement_text(spark)
+    text = option_value(handles_of(spark).named("org.apache.spark.sql.catalyst.trees.CurrentOrigin").get().sqlText())
     if text is None:
         return []
     known = _STATEMENTS.get(text)

@@ -54,7 +54,8 @@ def end_dead_uploads(work: Compaction) -> None:
     from hudi_vector.writing.blobs.staging import staging_folder
 
     root, options = work.table.source.uri, work.storage_options
-    for upload in filter(partial(_is_dead, work), list_uploads(root, options=options)):
+    uploads = list_uploads(root, options=options) if work.alone else []
+    for upload in filter(partial(_is_dead, work), uploads):
         abort(root, upload.write_id, options=options)
         open_storage(root, options).remove_folder(staging_folder(root, upload.write_id))
 
