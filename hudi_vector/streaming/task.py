@@ -137,7 +137,8 @@ class StreamQueries:
                 archived = table.archived_since()
                 if archived is not None:
                     _ARCHIVED.put(self.plans.source.uri, archived)
-            known = History.of(table.timeline().at_moment(newest), newest, archived)
+            timeline = table.timeline()
+            known = History.of(timeline.at_moment(newest), newest, archived, table.archived_amid(timeline))
             _HISTORIES.put(key, known)
         return known
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import posixpath
 import struct
 import zlib
 from collections.abc import Mapping
@@ -25,9 +26,11 @@ __all__ = [
     "evolved_schema",
     "files_named",
     "is_service",
+    "log_files_of",
     "parse_action",
     "read_action",
     "replaced_file_ids",
+    "saved_paths",
     "smallest_base_file",
     "write_statistics",
     "written_files",
@@ -148,6 +151,19 @@ def written_files(action: Mapping[str, Any]) -> dict[str, int]:
     return {path: size if isinstance(size, int) else 0 for path, size in found if isinstance(path, str)}
 
 
+def log_files_of(action: Mapping[str, Any]) -> set[str]:
+    """Return the names of the log files that a commit wrote, or a rollback.
+
+    Example:
+        >>> log_files_of({"partitionMetadata": {"a": {"rollbackLogFiles": {"/t/a/.f_1.log.2_0-1-2": 105}}}})
+        {'.f_1.log.2_0-1-2'}
+    """
+    rolled = (action.get("partitionMetadata") or {}).values()
+    marks = (path for partition in rolled for path in partition.get("rollbackLogFiles") or ())
+    names = (posixpath.basename(path) for path in (*written_files(action), *marks))
+    return {name for name in names if ".log." in name}
+
+
 def smallest_base_file(action: Mapping[str, Any]) -> tuple[str, int] | None:
     """Return the path below the table, and the bytes, of the smallest Parquet file that a commit wrote, or None."""
     files = [(one.get("path"), one.get("fileSizeInBytes")) for one in write_statistics(action)]
@@ -165,17 +181,33 @@ def evolved_schema(action: Mapping[str, Any]) -> str | None:
 
 
 def cleaned_paths(action: Mapping[str, Any]) -> list[str]:
-    """Return the paths below the table of the data files that a clean removed.
+    """Return the paths below the table of the data files that a clean removed, or plans to remove.
 
     Example:
         >>> cleaned_paths({"partitionMetadata": {"a": {"successDeleteFiles": ["/t/a/f1", "f2"]}}})
         ['a/f1', 'a/f2']
+        >>> cleaned_paths({"filePathsToBeDeletedPerPartition": {"": [{"filePath": "/t/f3"}]}})
+        ['f3']
     """
-    found = []
-    for partition, removed in (action.get("partitionMetadata") or {}).items():
-        names = [str(path).rpartition("/")[2] for path in removed.get("successDeleteFiles") or ()]
-        found += [f"{partition}/{name}" if partition else name for name in names]
-    return found
+    ended, planned = action.get("partitionMetadata"), action.get("filePathsToBeDeletedPerPartition")
+    removed = {partition: clean.get("successDeleteFiles") for partition, clean in (ended or {}).items()}
+    removed |= {partition: [file["filePath"] for file in files] for partition, files in (planned or {}).items()}
+    return [
+        posixpath.join(partition, str(path).rpartition("/")[2])
+        for partition, paths in removed.items()
+        for path in paths or ()
+    ]
+
+
+def saved_paths(action: Mapping[str, Any]) -> list[str]:
+    """Return the paths below the table of the data files that a savepoint keeps.
+
+    Example:
+        >>> saved_paths({"partitionMetadata": {"a": {"savepointDataFile": ["f1"]}}})
+        ['a/f1']
+    """
+    kept = (action.get("partitionMetadata") or {}).items()
+    return [posixpath.join(partition, name) for partition, held in kept for name in held["savepointDataFile"]]
 
 
 def earliest_retained(action: Mapping[str, Any]) -> str | None:

@@ -113,6 +113,8 @@ class Snapshot:
     commits: frozenset[str] = field(default=frozenset(), repr=False)
     # The requested times of actions that had not completed.
     pending: frozenset[str] = field(default=frozenset(), repr=False)
+    # Earlier commits than this instant that are not among `commits` are archived, and part of the snapshot.
+    archived_before: str = ""
     # The instants of base files that have log files and whose columns differ from the schema.
     older_schemas: frozenset[str] = field(default=frozenset(), repr=False)
     ties: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,9 @@ from hudi_vector.storage import FileInfo, Storage, join, open_storage
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import arrow_schema
 from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
-from hudi_vector.table.instants import AsOf, Seen, as_timeline_time, local_zone
+from hudi_vector.table.instants import AsOf, Seen, as_timeline_time, epoch_seconds, local_zone
 from hudi_vector.table.model import FileSlice, Snapshot, Source
+from hudi_vector.table.names import parse_log_file
 from hudi_vector.table.recent import Recent
 from hudi_vector.table.slices import cut_file, latest_slices, lost_file
 from hudi_vector.table.timeline import Instant, Timeline
@@ -91,8 +93,8 @@ class NativeTable:
             if self._is_other_table(whole):
                 continue
             visible, cut = self._visible(whole, as_of, writers_zone)
-            until = as_of.seen.instant if as_of is not None and as_of.seen is not None else None
-            slices = self._slices(whole, visible, cut, until)
+            until = _last_seen(as_of, visible)
+            slices = self._slices(whole, visible, cut, until, as_of)
             # A commit and a clean in between may have removed files that this timeline shows.
             if slices is not None and self.config is config:
                 break
@@ -113,6 +115,7 @@ class NativeTable:
             evolves_on_read=self.evolves_on_read(visible),
             commits=visible.requested,
             pending=visible.pending,
+            archived_before=min(whole.start or "", until or whole.start or ""),
             older_schemas=self._older_schemas(slices, visible, schema),
         )
 
@@ -205,6 +208,23 @@ class NativeTable:
         for instant in sorted(visible.commits, key=lambda entry: entry.completed, reverse=True):
             yield self._action(instant)
 
+    def archived_amid(self, whole: Timeline) -> tuple[Instant, ...]:
+        """Return the archived commits that are later than a commit on the timeline, which a savepoint kept there.
+
+        Below table version 8, whose archive is not read, each savepointed commit before the others is taken to have
+        been followed by one within a millisecond.
+        """
+        kept = tuple(takewhile(lambda commit: commit.requested in whole.saved, whole.commits))
+        if not kept:
+            return ()
+        layout = self.config.layout
+        if layout.keeps_completion_times:
+            archived = _Archive(self).commits()
+            return tuple(commit for commit in archived if commit.requested > kept[0].requested)
+        if not self.storage.list_files(layout.archive(self.source.uri), recursive=True):
+            return ()
+        return tuple(Instant(_next(commit.requested), _next(commit.completed), commit.action) for commit in kept)
+
     def archived_since(self) -> str | None:
         """Return the earliest completion time of the archived actions, as 17 digits, or None if nothing was archived.
 
@@ -213,7 +233,7 @@ class NativeTable:
         layout = self.config.layout
         if not layout.keeps_completion_times:
             return "" if self.storage.list_files(layout.archive(self.source.uri), recursive=True) else None
-        return min(_ArchivedCompletions(self).read().values(), default=None)
+        return min((action.completed for action in _Archive(self).read()), default=None)
 
     def _visible(self, whole: Timeline, as_of: AsOf | None, writers_zone: str | None) -> tuple[Timeline, str | None]:
         if as_of is None:
@@ -221,21 +241,20 @@ class NativeTable:
         if as_of.seen is not None:
             visible = whole.as_seen(as_of.seen, self.config.layout.keeps_completion_times)
             return visible, None if as_of.seen.as_of is None else as_of.seen.as_of.ljust(17, "9")
-        if as_of.moment is not None:
-            visible, cut = whole.at_moment(as_of.moment), None
-            if not visible.commits:
-                return visible, cut
-        elif as_of.instant is not None:
-            visible, cut = whole.until_requested(as_of.instant), as_of.instant.ljust(17, "9")
-        else:
-            assert as_of.epoch_micros is not None
-            limit = as_timeline_time(as_of.epoch_micros, self.timeline_zone(writers_zone))
-            visible, cut = whole.until_completed(limit), None
+        cut = None if as_of.instant is None else as_of.instant.ljust(17, "9")
+        zone = self.timeline_zone(writers_zone)
+        visible = _at(whole, as_of, zone)
+        if as_of.moment is not None and not visible.commits:
+            return visible, cut
         self._require_retained(whole, visible, as_of)
+        newest = visible.commits[-1].requested
+        if newest in whole.saved and as_of.instant != newest:
+            self._require_no_gap(whole, newest, as_of, zone)
         return visible, cut
 
     def _require_retained(self, whole: Timeline, visible: Timeline, as_of: AsOf) -> None:
-        oldest = self._oldest_available(whole)
+        """Raise InstantNotAvailableError if nothing had been committed by then, or a clean took it and no savepoint."""
+        oldest = self.oldest_available(whole)
         newest = visible.commits[-1].requested if visible.commits else None
         if newest is None:
             first = whole.start
@@ -244,13 +263,24 @@ class NativeTable:
                 + (f"; the oldest available instant is {oldest or first}" if first else ", which has none yet")
             )
         asked = as_of.instant.ljust(17, "9") if as_of.instant else newest
-        if oldest is not None and asked < oldest:
+        if oldest is not None and asked < oldest and newest not in whole.saved:
+            saved = sorted(instant for instant in whole.saved if instant < oldest)
             raise InstantNotAvailableError(
                 f"the files of '{self.source.name}' as of '{as_of.given}' were cleaned away; "
                 f"the oldest available instant is {oldest}"
+                + (f", apart from what savepoints keep: {', '.join(saved)}" if saved else "")
             )
 
-    def _oldest_available(self, whole: Timeline) -> str | None:
+    def _require_no_gap(self, whole: Timeline, newest: str, as_of: AsOf, zone: str) -> None:
+        """Raise InstantNotAvailableError if archived commits lie between the newest one on the timeline and a point."""
+        hidden = _at(Timeline(self.archived_amid(whole)), as_of, zone).commits
+        if hidden and hidden[-1].requested > newest:
+            raise InstantNotAvailableError(
+                f"the state of '{self.source.name}' as of '{as_of.given}' is not known: the commits after the "
+                f"savepoint {newest} were archived; give as_of = '{newest}', or a point from {whole.start} on"
+            )
+
+    def oldest_available(self, whole: Timeline) -> str | None:
         """Return the earliest instant that no clean, completed or pending, has touched, or None if unknown."""
         for clean in sorted((entry for entry in whole.completed if entry.action == "clean"), reverse=True):
             retained = actions.earliest_retained(self._action(clean))
@@ -258,11 +288,15 @@ class NativeTable:
                 break
         else:
             retained = None
-        for requested in whole.pending_cleans:
-            planned = join(self.config.layout.folder(self.source.uri), f"{requested}.clean.requested")
-            plan = actions.read_action(self.storage, planned)
+        for plan in self._clean_plans(whole).values():
             retained = max(retained or "", actions.earliest_retained(plan) or "") or None
         return retained
+
+    def _clean_plans(self, whole: Timeline) -> dict[str, Mapping[str, Any]]:
+        """Return the plans of the cleans that have not ended, by instant."""
+        folder = self.config.layout.folder(self.source.uri)
+        plans = {instant: join(folder, f"{instant}.clean.requested") for instant in sorted(whole.pending_cleans)}
+        return {instant: actions.read_action(self.storage, plan) for instant, plan in plans.items()}
 
     def cleaned_since(self, seen: Seen) -> list[tuple[str, str]]:
         """Return the files of a snapshot that Hudi's clean removed since: path below the table, instant of the clean.
@@ -271,31 +305,49 @@ class NativeTable:
         """
         whole = self.timeline()
         visible, cut = self._visible(whole, seen.point, None)
-        cleans = [entry for entry in whole.completed if entry.action == "clean" and entry.completed > seen.completed]
-        removed = {path: entry.requested for entry in cleans for path in actions.cleaned_paths(self._action(entry))}
-        files = self._data_files()
-        there = {info.uri for info in files}
-        lost = {uri: path for path in removed if (uri := join(self.source.uri, path)) not in there}
+        files, replaced = self._data_files(), _replaced(self._read_ahead(visible))
+        lost = self._cleaned(whole, seen.completed, files)
         files += [FileInfo(uri, 0, 0) for uri in lost]
-        replaced = _replaced(self._read_ahead(visible))
         slices = self._latest(files, whole, visible, replaced, cut, seen.instant)
-        needed = (file.uri for entry in slices for file in entry.files)
-        return sorted((lost[uri], removed[lost[uri]]) for uri in needed if uri in lost)
+        return _lost_from(slices, lost)
+
+    def _cleaned(self, whole: Timeline, after: str, files: Iterable[FileInfo]) -> dict[str, tuple[str, str]]:
+        """Return the files that are gone since cleans that ended after a time, or have not ended, removed them.
+
+        Each URI leads to the path below the table and the instant of the clean.
+        """
+        ended = [entry for entry in whole.completed if entry.action == "clean" and entry.completed > after]
+        cleans = dict(zip((entry.requested for entry in ended), self.storage.each(self._action, ended), strict=True))
+        cleans |= self._clean_plans(whole)
+        there = {info.uri for info in files}
+        removed = ((path, instant) for instant, clean in cleans.items() for path in actions.cleaned_paths(clean))
+        found = {join(self.source.uri, path): (path, instant) for path, instant in removed}
+        return {uri: named for uri, named in found.items() if uri not in there}
 
     def _slices(
-        self, whole: Timeline, visible: Timeline, cut: str | None, until: str | None
+        self, whole: Timeline, visible: Timeline, cut: str | None, until: str | None, as_of: AsOf | None
     ) -> tuple[FileSlice, ...] | None:
-        key = (self.storage, self.source.uri, whole.identity, visible.identity, cut, until)
+        # A receipt, which asks for what it saw, compares the files itself.
+        past = as_of if as_of is not None and as_of.seen is None else None
+        key = (self.storage, self.source.uri, whole.identity, visible.identity, cut, until, past is None)
         cached = _SLICES.get(key)
         if cached is not None:
             return cached
         files, ahead = self.storage.together(self._data_files, lambda: self._read_ahead(visible))
         replaced = _replaced(ahead)
         slices = self._latest(files, whole, visible, replaced, cut, until)
-        if self.timeline().identity != whole.identity:
+        again = self.timeline()
+        has_begun = again.pending != whole.pending and not self.config.layout.logs_bear_own_instant
+        if again.identity != whole.identity or has_begun:
             return None
         if visible is whole:
             self._require_written(ahead, slices, replaced)
+        if past is not None and visible.commits:
+            newest = visible.commits[-1].requested
+            gone = self._cleaned(whole, newest, files)
+            files += [FileInfo(uri, 0, 0) for uri in gone]
+            lost = _lost_from(self._latest(files, whole, visible, replaced, cut, until), gone) if gone else []
+            self._require_kept(whole, newest, past, slices, lost)
         _SLICES.put(key, slices)
         return slices
 
@@ -310,15 +362,33 @@ class NativeTable:
     ) -> tuple[FileSlice, ...]:
         return latest_slices(
             self.source.uri,
-            files,
+            self._written_by_now(files, whole),
             visible,
             whole,
             replaced,
-            _ArchivedCompletions(self),
+            _Archive(self),
             logs_bear_own_instant=self.config.layout.logs_bear_own_instant,
             cut=cut,
             until=until,
         )
+
+    def _written_by_now(self, files: list[FileInfo], whole: Timeline) -> list[FileInfo]:
+        """Return data files without the log files of writes that have not ended, where their names do not tell these.
+
+        Before table version 8 a log file bears the instant of its base file. The actions on the timeline name theirs; a
+        file that none of them names is of an archived commit if it is older than the first commit on the timeline, and
+        than a minute before the first action that has not ended, as clocks differ.
+        """
+        logs = [info for info in files if parse_log_file(info.name)]
+        if self.config.layout.logs_bear_own_instant or not whole.pending or not logs:
+            return files
+        zone = self.timeline_zone(None)
+        begun, first = (epoch_seconds(instant, zone) or 0.0 for instant in (min(whole.pending), whole.start or ""))
+        since = max(begun - 60, first) * 1e9
+        ended = [entry for entry in whole.completed if entry.wrote_data or entry.action == "rollback"]
+        named = set[str]().union(*map(actions.log_files_of, self.storage.each(self._action, ended)))
+        unknown = {info.uri for info in logs if info.name not in named and info.mtime_ns >= since}
+        return [info for info in files if info.uri not in unknown]
 
     def _require_written(
         self, ahead: Sequence[Mapping[str, Any]], slices: tuple[FileSlice, ...], replaced: frozenset[tuple[str, str]]
@@ -339,6 +409,30 @@ class NativeTable:
                 f"{written[cut[0]]:,}: something other than Hudi cut it; bring it back from a copy, or restore the "
                 "table to a savepoint from before that commit"
             )
+
+    def _require_kept(
+        self,
+        whole: Timeline,
+        newest: str,
+        as_of: AsOf,
+        slices: tuple[FileSlice, ...],
+        lost: Sequence[tuple[str, str]],
+    ) -> None:
+        """Raise InstantNotAvailableError if the slices of a snapshot of the past lack files that cleans removed.
+
+        `newest` is its last commit. What archived cleans removed is not known; a savepoint lists what it keeps.
+        """
+        begin = f"the files of '{self.source.name}' as of '{as_of.given}' were cleaned away"
+        if lost:
+            path, clean = lost[0]
+            raise InstantNotAvailableError(f"{begin}: Hudi's clean of {clean} took '{path}'; give a later point")
+        oldest = self.oldest_available(whole) or ""
+        if newest in whole.saved and (newest < oldest or self.archived_amid(whole)):
+            savepoint = next(e for e in whole.completed if e.action == "savepoint" and e.requested == newest)
+            kept = set(actions.saved_paths(self._action(savepoint)))
+            held = {file.uri[len(self.source.uri) + 1 :] for entry in slices for file in entry.files}
+            if kept != held:
+                raise InstantNotAvailableError(f"{begin}, and its savepoint keeps other files; give a later point")
 
     def _data_files(self) -> list[FileInfo]:
         listed = self.storage.list_except(self.source.uri, _HOODIE, is_deep=bool(self.config.partition_fields))
@@ -376,35 +470,67 @@ class NativeTable:
         return config
 
 
-class _ArchivedCompletions:
-    """Completion times of archived instants, read from the timeline's history on first use."""
+class _Archive:
+    """The archived actions of a table of version 8 and later, read from the timeline's history on first use."""
 
     def __init__(self, table: NativeTable) -> None:
         self._table = table
         self._known: dict[str, str] | None = None
 
     def __call__(self, instant: str) -> str | None:
+        """Return when an archived action completed, or None."""
         if self._known is None:
-            self._known = self.read()
+            self._known = {action.requested: action.completed for action in self.read()}
         return self._known.get(instant)
 
-    def read(self) -> dict[str, str]:
-        """Return the completion time of each archived instant."""
+    def commits(self) -> list[Instant]:
+        """Return the archived actions that may have changed data files, ordered by requested time."""
+        return sorted(action for action in self.read() if action.wrote_data)
+
+    def read(self) -> set[Instant]:
+        """Return the archived actions, whose names are those of completed ones."""
         storage = self._table.storage
         listed = storage.list_files(self._table.config.layout.archive(self._table.source.uri))
-        known: dict[str, str] = {}
-        for part in storage.each(self._of_file, [info for info in listed if info.name.endswith(".parquet")]):
-            known.update(part)
-        return known
+        parts = storage.each(self._of_file, [info for info in listed if info.name.endswith(".parquet")])
+        return {action for part in parts for action in part}
 
-    def _of_file(self, info: FileInfo) -> dict[str, str]:
+    def _of_file(self, info: FileInfo) -> list[Instant]:
         with self._table.storage.open(info.uri, size=info.size) as file:
             history = pq.ParquetFile(file, page_checksum_verification=True)
-            rows = history.read(columns=["instantTime", "completionTime"])
-        return dict(zip(rows[0].to_pylist(), rows[1].to_pylist(), strict=True))
+            rows = history.read(columns=["instantTime", "completionTime", "action"])
+        return [Instant(*row) for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
 
 
-_SliceKey = tuple[Storage, str, str, str, "str | None", "str | None"]
+def _at(timeline: Timeline, as_of: AsOf, zone: str) -> Timeline:
+    """Return what a timeline, whose instants are times of `zone`, shows at an instant, a time or a moment."""
+    if as_of.moment is not None:
+        return timeline.at_moment(as_of.moment)
+    if as_of.instant is not None:
+        return timeline.until_requested(as_of.instant)
+    assert as_of.epoch_micros is not None
+    return timeline.until_completed(as_timeline_time(as_of.epoch_micros, zone))
+
+
+def _last_seen(as_of: AsOf | None, visible: Timeline) -> str | None:
+    """Return the last instant that a snapshot of the past sees, None for a snapshot of now."""
+    if as_of is None:
+        return None
+    if as_of.seen is not None:
+        return as_of.seen.instant
+    return visible.commits[-1].requested if visible.commits else None
+
+
+def _lost_from(slices: Iterable[FileSlice], gone: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return those of the files that are gone, by URI, which slices made with them hold."""
+    return sorted(gone[file.uri] for entry in slices for file in entry.files if file.uri in gone)
+
+
+def _next(instant: str) -> str:
+    """Return the digits that follow those of an instant."""
+    return str(int(instant) + 1)
+
+
+_SliceKey = tuple[Storage, str, str, str, "str | None", "str | None", bool]
 
 
 # Slices by table and timeline, so that an unchanged table is not listed again. Two stores may have the same paths.

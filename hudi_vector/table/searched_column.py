@@ -68,10 +68,8 @@ def searched_column(snapshot: Snapshot) -> str:
         raise InvalidArgumentError(f"name the column of '{name}': only a Hudi table keeps which column is searched")
     table = snapshot.source.uri
     properties = stored_properties(open_storage(table, snapshot.source.options).read, table)
-    oldest = min(snapshot.commits, default="")
     for choice in reversed(choices_of(properties, name)):
-        # Commits from before the oldest one of the active timeline are archived; they are part of every snapshot.
-        if choice.instant in snapshot.commits or choice.instant < oldest:
+        if choice.instant in snapshot.commits or choice.instant < snapshot.archived_before:
             if choice.column in snapshot.schema.names:
                 return choice.column
             raise UnsupportedTableError(

@@ -76,9 +76,13 @@ class Timeline:
         Earlier commits are archived, and their data is committed. A savepoint keeps its commit on the timeline while
         the commits around it are archived, so savepointed commits are skipped unless there are no others.
         """
-        saved = {instant.requested for instant in self.completed if instant.action == "savepoint"}
-        commits = [instant.requested for instant in self.commits]
+        commits, saved = [instant.requested for instant in self.commits], self.saved
         return next((requested for requested in commits if requested not in saved), commits[0] if commits else None)
+
+    @property
+    def saved(self) -> frozenset[str]:
+        """Return the requested times of the commits with a savepoint, which keeps their files."""
+        return frozenset(instant.requested for instant in self.completed if instant.action == "savepoint")
 
     @property
     def watermark(self) -> str | None:

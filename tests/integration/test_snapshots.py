@@ -14,7 +14,7 @@ import pytest
 from support import oracle, tables
 
 import hudi_vector as hv
-from hudi_vector.errors import DataFileError
+from hudi_vector.errors import DataFileError, InstantNotAvailableError
 from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.spark import snapshots
 from hudi_vector.table.model import Source
@@ -128,6 +128,47 @@ def test_as_of_instants_and_timestamps(spark, workspace, kind):
             assert found(spark, path, as_of=done - timedelta(milliseconds=1)) == before != shown
 
 
+BEYOND_SAVEPOINTS = {
+    "hoodie.archive.beyond.savepoint": "true",
+    "hoodie.commits.archival.batch": "1",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.metadata.enable": "false",  # Hudi archives no commit that this table's compaction has not seen
+}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_as_of_a_savepoint_after_which_commits_were_archived_and_cleaned(spark, workspace, kind):
+    path, name = str(tables.fresh_path(workspace)), tables.fresh_name("saved")
+    cleaned = {
+        "hoodie.clean.automatic": "true",
+        "hoodie.clean.async.enabled": "false",
+        "hoodie.clean.commits.retained": "1",
+    }
+
+    def write(ids, seed, **options):
+        frame = tables.frame(spark, ids, seed)
+        hv.write(frame, path, record_key="id", vectors={"emb": 8}, table_type=kind, options=BEYOND_SAVEPOINTS | options)
+
+    write(range(6), 0)
+    write(range(3, 8), 1)
+    saved = timeline(path).commits[-1]
+    expected = oracle.nearest(spark.read.format("hudi").load(path), "emb", [1.0] * 8, 100)
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{saved.requested}')").collect()
+    for seed in range(2, 6):
+        write(range(seed, seed + 6), seed, **cleaned)
+        oracle.assert_nearest(hv.search(spark, path, "emb", [1.0] * 8, 100, as_of=saved.requested), expected)
+        if seed == 2:
+            lost = timeline(path).commits[-1]
+    first, second, *_ = timeline(path).commits
+    assert first == saved
+    assert second.requested > lost.requested, "commits after the savepoint were archived"
+    with pytest.raises(InstantNotAvailableError, match=f"after the savepoint {saved.requested} were archived; give"):
+        found(spark, path, as_of=lost.requested)
+    assert found(spark, path) == list(range(11)), "Spark lacks rows of archived commits, as Hudi 1.2 reads them"
+
+
 def test_time_travel_written_into_the_table_itself(spark, workspace):
     path = table_of(spark, workspace)
     first = timeline(path).commits[0].requested
@@ -201,6 +242,33 @@ def test_without_the_newest_file_older_rows_are_no_answer(spark, workspace, kind
         hv.open(str(path), column="emb")
     shutil.move(away, lost)
     assert found(spark, path) == list(range(6))
+
+
+def test_before_version_8_log_files_of_a_write_that_failed_are_not_read(spark, workspace):
+    path = tables.fresh_path(workspace)
+    mor = {
+        "datasource__write__table__type": "MERGE_ON_READ",
+        "write__table__version": 6,
+        "write__auto__upgrade": "false",
+    }
+    refused = {
+        "precommit__validators": "org.apache.hudi.client.validator.SqlQuerySingleResultPreCommitValidator",
+        "precommit__validators__single__value__sql__queries": "select count(*) from <TABLE_NAME>#-1",
+    }
+
+    def require_hudis_rows():
+        expected = oracle.nearest(spark.read.format("hudi").load(str(path)), "emb", [1.0] * 8, 100)
+        oracle.assert_nearest(hv.search(spark, str(path), "emb", [1.0] * 8, 100), expected)
+        return expected
+
+    for ids, seed in ((range(6), 0), (range(3), 1)):
+        tables.write(tables.frame(spark, ids, seed), path, **mor)
+    with pytest.raises(Exception, match="validation"):
+        tables.write(tables.frame(spark, range(2, 5), 2), path, **mor, **refused)
+    assert len([log for log in path.glob("*.log.*") if log.suffix != ".crc"]) == 2, "the failed write left its log file"
+    before = require_hudis_rows()
+    tables.write(tables.frame(spark, [5], 3), path, **mor)  # Hudi rolls the failed write back
+    assert require_hudis_rows() != before
 
 
 def test_concurrent_commits_never_give_a_mixture(spark, workspace):

@@ -229,6 +229,21 @@ class WrittenTable:
         self.complete(instant, "clean", earliest=earliest, cleaned=cleaned)
         return instant
 
+    def save(self, instant: str, files: Mapping[str, Sequence[str]]) -> None:
+        """A savepoint of a commit, which keeps files by the partition's path."""
+        text = json.dumps(
+            {"partitionMetadata": {path: {"savepointDataFile": list(names)} for path, names in files.items()}}
+        )
+        (self.timeline / f"{instant}_{self.next_instant()}.savepoint").write_text(text)
+
+    def plan_clean(self, instant: str, files: Mapping[str, Sequence[str]]) -> None:
+        """The plan of a clean that has begun and not ended, which names files by the partition's path."""
+        planned = {
+            path: [{"filePath": f"{self.path}/{path}/{name}"} for name in names] for path, names in files.items()
+        }
+        text = json.dumps({"filePathsToBeDeletedPerPartition": planned})
+        (self.timeline / f"{instant}.clean.requested").write_text(text)
+
     def _table(self, group: str, file_name: str, instant: str, rows: Sequence[Row], with_vector: bool) -> pa.Table:
         filled = self.has_meta_fields
         count = len(rows)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hudi_vector.streaming.snapshots.event_times import EventTime, History, moments_of
 from hudi_vector.table.instants import Moment
-from hudi_vector.table.timeline import parse_layout_2
+from hudi_vector.table.timeline import Instant, parse_layout_2
 
 
 def at(second, millisecond=0):
@@ -41,6 +41,13 @@ def test_before_the_first_commit_and_before_what_the_timeline_still_has():
     assert [moment.completed for moment in seen.after(lost)] == [at(3), at(5)]
     assert seen.has(seen.at(at(3)))
     assert not history(archived="").has(history(archived="").at(at(0)))
+
+
+def test_times_of_commits_that_were_archived_after_a_savepoint_are_gone():
+    timeline = parse_layout_2([f"{at(1)}_{at(2)}.commit", f"{at(1)}_{at(3)}.savepoint", f"{at(8)}_{at(9)}.commit"])
+    amid = [Instant(at(4), at(5), "commit"), Instant(at(6), at(7), "commit")]
+    seen = History.of(timeline, timeline.moment, None, amid)
+    assert [seen.has(seen.at(at(second))) for second in (2, 4, 5, 6, 7, 8, 9)] == [True, True, *[False] * 4, True]
 
 
 def rows(times, tz="UTC"):

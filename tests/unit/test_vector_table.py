@@ -222,6 +222,52 @@ def test_a_file_that_hudis_clean_took_is_not_missed(table: WrittenTable, rows: l
         t.fetch_rows(refs, ["id"])
 
 
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_point_whose_files_a_clean_by_versions_took_is_refused(
+    table: WrittenTable, rows: list[Row], has_ended: bool
+) -> None:
+    first = str(table.clock - 1000)
+    second = table.commit({("b", "f3"): rows[40:50]})
+    table.commit({("a", "f1"): rows[:5]})
+    clean = table.next_instant()
+    name = Path(table.path, table.partition_path("a"), f"f1_0-1-2_{first}.parquet").name
+    table.remove("a", "f1", first)
+    table.begin(clean, "clean")
+    if has_ended:
+        table.complete(clean, "clean", cleaned={table.partition_path("a"): [name]})
+    else:
+        table.plan_clean(clean, {table.partition_path("a"): [name]})
+    t = opened(table)
+    for point in (first, second):
+        with pytest.raises(InstantNotAvailableError, match=f"Hudi's clean of {clean} took '.*{name}'; give a later"):
+            t.search(QUERY, 70, as_of=point)
+    later = t.search(QUERY, 70, metric="l2", columns=["id"], as_of=clean).column("id").to_pylist()
+    assert later == ids([*rows[:5], *rows[20:50]], 70)
+
+
+@pytest.mark.parametrize("keeps_all", [True, False])
+def test_a_savepoint_is_searched_after_a_clean_if_it_keeps_its_files(
+    table: WrittenTable, rows: list[Row], keeps_all: bool
+) -> None:
+    first = str(table.clock - 1000)
+    second = table.commit({("b", "f3"): rows[40:50]})
+    names = {"a": [f"f1_0-1-2_{first}.parquet", f"f2_0-1-2_{first}.parquet"], "b": [f"f3_0-1-2_{second}.parquet"]}
+    table.save(second, {table.partition_path(group): kept[: None if keeps_all else 1] for group, kept in names.items()})
+    third = table.commit({("a", "f1"): rows[:5]})
+    table.clean([("b", "f3", first)], earliest=third)
+    t = opened(table)
+    with pytest.raises(
+        InstantNotAvailableError, match=f"instant is {third}, apart from what savepoints keep: {second}"
+    ):
+        t.search(QUERY, 70, as_of=first)
+    if keeps_all:
+        saved = t.search(QUERY, 70, metric="l2", columns=["id"], as_of=second).column("id").to_pylist()
+        assert saved == ids(rows[:50], 70)
+    else:
+        with pytest.raises(InstantNotAvailableError, match="its savepoint keeps other files; give a later point"):
+            t.search(QUERY, 70, as_of=second)
+
+
 def test_threads_share_a_table(table: WrittenTable, rows: list[Row]) -> None:
     t = opened(table, refresh_every=0)
     found: list[list[int]] = []

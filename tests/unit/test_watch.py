@@ -129,7 +129,8 @@ def archive(written, instant):
     history = written.timeline / "history"
     history.mkdir(exist_ok=True)
     (written.timeline / instant.name).unlink()
-    table = pa.table({"instantTime": [instant.requested], "completionTime": [instant.completed]})
+    columns = {"instantTime": instant.requested, "completionTime": instant.completed, "action": instant.action}
+    table = pa.table({name: [value] for name, value in columns.items()})
     pq.write_table(table, history / f"{instant.requested}_{instant.requested}_0.parquet")
 
 
@@ -153,6 +154,19 @@ def test_a_gap_is_told_or_filled_with_whole_rankings(tmp_path):
     with pytest.raises(InstantNotAvailableError, match="was restored to an earlier state"):
         list(watch(written).changes(restored))
     assert {n.change for n in watch(written, on_gap="snapshot").changes(restored)} == {"snapshot"}
+
+
+def test_commits_that_were_archived_after_a_savepoint_are_a_gap(tmp_path):
+    written = WrittenTable(tmp_path / "t", dimension=2, partitioned=False)
+    for distance in (1, 2, 3):
+        commit(written, a=[row(1, distance)])
+    saved, archived, last = NativeTable(Source(f"file://{written.path}", "t")).timeline().commits
+    written.complete(saved.requested, action="savepoint")
+    assert [(n.from_rank, n.to_rank) for n in watch(written).changes(last)][:1] == [(1, 1)], "there is no gap yet"
+    archive(written, archived)
+    with pytest.raises(InstantNotAvailableError, match="the commit before it was archived"):
+        list(watch(written).changes(last))
+    assert {n.change for n in watch(written, on_gap="snapshot").changes(last)} == {"snapshot"}
 
 
 def test_files_that_were_cleaned_are_a_gap(tmp_path):

@@ -102,13 +102,16 @@ class WatchTask:
         """
         if instant.action == "restore":
             raise InstantNotAvailableError("the table was restored to an earlier state")
-        commits = table.timeline().commits
+        timeline = table.timeline()
+        commits = timeline.commits
         if instant not in commits:
             raise InstantNotAvailableError("it was archived before the stream came to it")
         if any(other.completed == instant.completed and other > instant for other in commits):
             return None
         earlier = max((other.completed for other in commits if other.completed < instant.completed), default=None)
         if earlier is not None:
+            if any(earlier < other.completed < instant.completed for other in table.archived_amid(timeline)):
+                raise InstantNotAvailableError("the commit before it was archived before the stream came to this one")
             before = self._ranked(table, earlier)
             return before, self._ranked(table, instant.completed, before)
         if table.archived_since() is not None:

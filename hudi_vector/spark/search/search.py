@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from hudi_vector import options
-from hudi_vector.errors import DataFileError, UnmergeableError, UnsupportedTableError
+from hudi_vector.errors import DataFileError, InstantNotAvailableError, UnmergeableError, UnsupportedTableError
 from hudi_vector.events import RunningSearch, failure_heard
 from hudi_vector.query.answered import Answered
 from hudi_vector.query.asking.output import Found
@@ -295,15 +295,20 @@ class TableSearch:
 
     def _read(self, source: Source, snapshot: Snapshot, instant: str) -> DataFrame:
         """Return the rows of a table at a snapshot, of which `instant` is the last, as Hudi's reader gives them."""
-        timeline, reader = NativeTable(source).timeline, self.spark.read.format("hudi")
-        before = timeline()
+        table, reader = NativeTable(source), self.spark.read.format("hudi")
+        before = table.timeline()
         # Hudi reads as of no instant after an action that has not ended, and by the history of columns in the commit of
         # the instant, which a table service may lack. Without an instant it reads what has completed.
         as_of_differs = snapshot.evolves_on_read or min(snapshot.pending, default=instant) < instant
         if as_of_differs and before.requested == snapshot.commits:
             frame = reader.load(source.hadoop_path)
-            self._require_these_commits(timeline(), snapshot)
+            self._require_these_commits(table.timeline(), snapshot)
             return frame
+        if instant in before.saved and instant < (table.oldest_available(before) or ""):
+            raise InstantNotAvailableError(
+                f"'{self.target.label}' must be read through Spark, and Hudi reads no savepoint from before its last "
+                f"clean, as {instant} is; give as_of a later instant"
+            )
         self._require_these_commits(before.until_requested(instant), snapshot)
         return reader.option("as.of.instant", instant).load(source.hadoop_path)
 

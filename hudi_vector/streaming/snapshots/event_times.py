@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from hudi_vector.read.predicate.zone import instant
 from hudi_vector.table.instants import Moment, as_timeline_time
-from hudi_vector.table.timeline import Timeline
+from hudi_vector.table.timeline import Instant, Timeline
 
 __all__ = ["EventTime", "History", "moments_of"]
 
@@ -30,27 +31,28 @@ class History:
     """The completion times at which a table changed, as one moment shows them.
 
     `completed` are the completion times of the commits on the timeline, ascending. `archived` is the completion time of
-    the first action that was archived, None if there is none. `unseen` are the pending actions of that moment.
+    the first action that was archived, None if there is none. `unseen` are the pending actions of that moment. `amid`
+    are the completion times, ascending, of archived commits later than one that a savepoint kept on the timeline.
     """
 
     completed: tuple[str, ...]
     archived: str | None
     unseen: tuple[str, ...]
+    amid: tuple[str, ...]
 
     @classmethod
-    def of(cls, visible: Timeline, moment: Moment, archived: str | None) -> History:
+    def of(cls, visible: Timeline, moment: Moment, archived: str | None, amid: Iterable[Instant] = ()) -> History:
         """Return the history that a timeline shows at a moment."""
-        completed = sorted({entry.completed for entry in visible.commits})
-        return cls(tuple(completed), archived, moment.unseen)
+        return cls(_times(visible.commits), archived, moment.unseen, _times(amid))
 
     def at(self, time: str) -> Moment | None:
         """Return what was visible at a time, given as 17 digits in the timeline's zone; None before the first commit.
 
         The commits of the returned moment may have been archived (see `has`).
         """
-        seen = bisect_right(self.completed, time)
+        seen = max(_last(self.completed, time), _last(self.amid, time))
         if seen:
-            return Moment(self.completed[seen - 1], self.unseen)
+            return Moment(seen, self.unseen)
         return Moment(time, self.unseen) if self.archived is not None and self.archived <= time else None
 
     def has(self, moment: Moment) -> bool:
@@ -60,6 +62,16 @@ class History:
     def after(self, moment: Moment) -> tuple[Moment, ...]:
         """Return the moments of the later commits, the next one first."""
         return tuple(Moment(time, self.unseen) for time in self.completed if time > moment.completed)
+
+
+def _times(commits: Iterable[Instant]) -> tuple[str, ...]:
+    return tuple(sorted({commit.completed for commit in commits}))
+
+
+def _last(times: Sequence[str], until: str) -> str:
+    """Return the last of ascending times until one, empty if there is none."""
+    place = bisect_right(times, until)
+    return times[place - 1] if place else ""
 
 
 def moments_of(

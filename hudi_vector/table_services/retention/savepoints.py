@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hudi_vector.storage import join
 from hudi_vector.table import actions
 from hudi_vector.table.native import NativeTable
 
@@ -19,9 +18,6 @@ def saved_files(table: NativeTable) -> dict[str, str]:
     for instant in table.timeline().completed:
         if instant.action == "savepoint":
             uri = table.config.layout.file(table.source.uri, instant)
-            saved = actions.read_action(table.storage, uri).get("partitionMetadata") or {}
-            for partition, metadata in saved.items():
-                held |= {
-                    join(*filter(None, [partition, file])): instant.requested for file in metadata["savepointDataFile"]
-                }
+            saved = actions.saved_paths(actions.read_action(table.storage, uri))
+            held |= dict.fromkeys(saved, instant.requested)
     return held
