@@ -32,6 +32,7 @@ __all__ = [
     "replaced_file_ids",
     "saved_paths",
     "smallest_base_file",
+    "undone_commits",
     "write_statistics",
     "written_files",
     "written_schema",
@@ -208,6 +209,16 @@ def saved_paths(action: Mapping[str, Any]) -> list[str]:
     """
     kept = (action.get("partitionMetadata") or {}).items()
     return [posixpath.join(partition, name) for partition, held in kept for name in held["savepointDataFile"]]
+
+
+def undone_commits(action: Mapping[str, Any]) -> list[str]:
+    """Return the instants that a rollback or a restore took back.
+
+    Example:
+        >>> undone_commits({"commitsRollback": ["20260101000000000"]})
+        ['20260101000000000']
+    """
+    return [*(action.get("commitsRollback") or ()), *(action.get("instantsToRollback") or ())]
 
 
 def earliest_retained(action: Mapping[str, Any]) -> str | None:

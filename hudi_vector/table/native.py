@@ -15,7 +15,7 @@ from hudi_vector.storage import FileInfo, Storage, join, open_storage
 from hudi_vector.table import actions
 from hudi_vector.table.avro_schema import arrow_schema
 from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
-from hudi_vector.table.instants import AsOf, Seen, as_timeline_time, epoch_seconds, local_zone
+from hudi_vector.table.instants import AsOf, Moment, Seen, as_timeline_time, epoch_seconds, local_zone
 from hudi_vector.table.model import FileSlice, Snapshot, Source
 from hudi_vector.table.names import parse_log_file
 from hudi_vector.table.recent import Recent
@@ -297,6 +297,18 @@ class NativeTable:
         folder = self.config.layout.folder(self.source.uri)
         plans = {instant: join(folder, f"{instant}.clean.requested") for instant in sorted(whole.pending_cleans)}
         return {instant: actions.read_action(self.storage, plan) for instant, plan in plans.items()}
+
+    def undone_since(self, moment: Moment) -> str | None:
+        """Return the instant of a commit that a moment saw and a rollback or a restore took back since, or None."""
+        later = [
+            action
+            for action in self.timeline().completed
+            if action.action in ("rollback", "restore") and action.completed > moment.completed
+        ]
+        undone = (
+            instant for each in self.storage.each(self._action, later) for instant in actions.undone_commits(each)
+        )
+        return min((each for each in undone if each <= moment.completed and each not in moment.unseen), default=None)
 
     def cleaned_since(self, seen: Seen) -> list[tuple[str, str]]:
         """Return the files of a snapshot that Hudi's clean removed since: path below the table, instant of the clean.

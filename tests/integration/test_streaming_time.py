@@ -168,6 +168,18 @@ def test_a_batch_that_runs_again_has_the_snapshot_it_had(spark, workspace, pins)
     assert {row["seen"] for row in after} == {first if pins else second}
     assert (sorted(before) == sorted(after)) is pins
     assert_nearest(after, states, k=2)
+    if pins:
+        name = tables.fresh_name("pinned")
+        spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+        commits = NativeTable(Source(f"file://{path}", "t")).timeline().commits
+        for commit in reversed(commits):
+            spark.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{commit.requested}')").collect()
+        shutil.rmtree(checkpoint / "commits")
+        moments._OF_BATCHES.forget(lambda _: True)
+        with pytest.raises(
+            Exception, match=f"batch 0 was searched in '.*' with the commit {commits[0].requested}, which"
+        ):
+            run()
 
 
 def test_times_that_are_none(spark, history, workspace):

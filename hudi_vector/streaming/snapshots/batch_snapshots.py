@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StringType, StructField, StructType
 
-from hudi_vector.errors import InvalidOptionError
+from hudi_vector.errors import InstantNotAvailableError, InvalidOptionError
 from hudi_vector.spark.catalyst.handles import frame_of, handles_of
 from hudi_vector.spark.catalyst.relation import lazy_relation
 from hudi_vector.spark.resolve import storage_options
@@ -86,7 +86,7 @@ def with_moment(
         chosen = partial(_chosen, batch, source, config.refresh)
         if config.pins and batch.query is not None and batch.number is not None:
             pins = _pins(spark, batch.query, source)
-            chosen = partial(pins.of_batch, int(batch.number), chosen)
+            chosen = partial(_pinned, pins, int(batch.number), chosen, source)
 
         def work() -> Moment:
             found = chosen()
@@ -101,6 +101,18 @@ def with_moment(
 
     plan = lazy_relation(spark, "hudi_vector_moment", schema, [], produce, lambda: f"snapshot of {source.name}")
     return rows.crossJoin(F.broadcast(frame_of(spark, plan)))
+
+
+def _pinned(pins: Pins, number: int, choose: Callable[[], Moment], source: Source) -> Moment:
+    """Return the stored moment of a micro-batch; raise InstantNotAvailableError if a commit of it was taken back."""
+    moment = pins.of_batch(number, choose)
+    undone = NativeTable(source).undone_since(moment)
+    if undone is not None:
+        raise InstantNotAvailableError(
+            f"micro-batch {number} was searched in '{source.name}' with the commit {undone}, which was rolled back "
+            "since, so the same rows cannot be found again; start with another checkpoint"
+        )
+    return moment
 
 
 def _pins(spark: SparkSession, query: str, source: Source) -> Pins:
