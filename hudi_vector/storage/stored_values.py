@@ -7,7 +7,6 @@ Every body becomes a dataclass here, field by field, and every name in a body th
 
 from __future__ import annotations
 
-import math
 import re
 import types
 import typing
@@ -181,7 +180,8 @@ def _plain(kind: Any, value: Any, uri: str, name: str) -> Any:
     if kind is Any:
         return value
     if kind is float and type(value) in (int, float):
-        if math.isfinite(value) and abs(value) <= _MOST_FLOAT:
+        # NaN and infinity are not within it either; math.isfinite would refuse whole numbers beyond a float.
+        if abs(value) <= _MOST_FLOAT:
             return float(value)
         raise _unfit(uri, name, "a finite number", value)
     if kind is int and isinstance(value, int) and not isinstance(value, bool):

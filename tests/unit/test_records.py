@@ -14,7 +14,7 @@ from hudi_vector.errors import DataFileError, InvalidOptionError, UnsupportedTab
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.storage.records import Record
 from hudi_vector.storage.side_files import publish, unseal
-from hudi_vector.storage.stored_values import PathBelow, at_least, has_form, one_of
+from hudi_vector.storage.stored_values import PathBelow, at_least, has_form, one_of, value_of
 
 STORAGE = open_storage("file:///", StorageOptions())
 WRITE = "20260101000000000_0123456789ab"
@@ -97,6 +97,15 @@ def test_what_a_field_must_not_be_is_named(tmp_path: Path, change: dict[str, Any
         found.value(table="t")
     assert str(refused.value).startswith(f"'{folder}/{name}' is damaged, or somebody changed it: ")
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "number", [10**400, -(10**400), 1e301, float("inf"), float("nan")], ids=lambda each: str(each)[:9]
+)
+def test_a_number_beyond_a_float_is_refused(number: float) -> None:
+    assert value_of(float, 3, "file:///t/x", "recall") == 3.0
+    with pytest.raises(DataFileError, match=r"somebody changed it: its recall is .+, not a finite number"):
+        value_of(float, number, "file:///t/x", "recall")
 
 
 def test_settings_that_no_write_has_are_refused(tmp_path: Path) -> None:
