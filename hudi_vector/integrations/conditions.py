@@ -219,7 +219,10 @@ def _moment(value: Any, kind: pa.DataType) -> str | None:
     if not isinstance(moment, dt.datetime):
         return None
     utc = moment.replace(tzinfo=dt.timezone.utc) if moment.tzinfo is None else moment
-    utc = utc.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    try:
+        utc = utc.astimezone(dt.timezone.utc).replace(tzinfo=None)
+    except OverflowError:  # in UTC it is before the year 1, or after 9999
+        return None
     return f"TIMESTAMP '{utc.isoformat(sep=' ', timespec='microseconds')}Z'"
 
 

@@ -101,6 +101,10 @@ def test_what_columns_express_is_not_left_to_python() -> None:
         ({"n": {"$exists": 1}}, r"'\$exists' of 'n' takes True or False, not 1"),
         ({"n": "a"}, "the filter compares 'n', a column of type int64, with 'a'; give a value of that type"),
         ({"b": {"$gt": 0}}, "the filter compares 'b', a column of type bool, with 0; give a value of that type"),
+        (
+            {"t": {"$gte": "0001-01-01T00:00:00+01:00"}},
+            r"the filter compares 't', a column of type timestamp.+, with '0001-01-01T00:00:00\+01:00'; give .+",
+        ),
         ({"d": "soon"}, r"the filter compares 'd', a column of type date32\[day\], with 'soon'; give .+"),
     ],
 )

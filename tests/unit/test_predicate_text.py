@@ -59,6 +59,8 @@ SCHEMA = pa.schema(
         ("day = '2024-02-29'", "day = DATE '2024-02-29'"),
         ("date > date '2024-01-01'", "date > DATE '2024-01-01'"),
         ("at in (timestamp '2024-01-01 00:00:00+01:00')", "at IN (TIMESTAMP '2023-12-31 23:00:00Z')"),
+        ("at < timestamp '2024-01-01 00:00:00+18:00'", "at < TIMESTAMP '2023-12-31 06:00:00Z'"),
+        ("at < timestamp '2024-01-01 00:00:00-18:00'", "at < TIMESTAMP '2024-01-01 18:00:00Z'"),
         ("at in (timestamp '2024-01-01')", "at = TIMESTAMP '2024-01-01 00:00:00'"),
         ("st.a = 1 and ST.IN.B = 'x'", "st.A = 1 AND st.in.b = 'x'"),
         ("id <=> null", "Id <=> NULL"),
@@ -90,7 +92,9 @@ def test_accepted(text, meaning):
         "", "  ", "id =", "id = 1 and", "id = 1 id", "id = 1)", "(id = 1", "id", "1", "name", "id = 'x'", "name = 5",
         "flag = 1", "day = '2024-2-1'", "day = '2024-02-30'", "day = '2024-01-01 10:00:00'",
         "day > timestamp '2024-01-01'",
-        "at > date '2024-01-01'", "at = '2024-01-01 25:00:00'", "at in ('2024-01-01')", "wall = timestamp '2024-01-01'",
+        "at > date '2024-01-01'", "at = '2024-01-01 25:00:00'", "at in ('2024-01-01')",
+        "at < timestamp '2024-01-01 00:00:00+18:01'", "at < timestamp '2024-01-01 00:00:00-99:99'",
+        "at < '2024-01-01 00:00:00+10:60'", "wall = timestamp '2024-01-01'",
         "wall = '2024-01-01 00:00:00Z'", "dec = 1.5D", "wide = 1000000000", "f = 16777217", "id in (1.5)", "id in ()",
         "id in (big)", "id = 99999999999999999999", "id like 'a'", "name like 5", "name like 'a!b' escape '!'",
         "name like 'a' escape '!!'", "name = 'a''b'", "name = 'a' 'b'", 'name = "a"', "name = 'a", "id = 1; drop",
@@ -115,6 +119,20 @@ def test_refused_in_one_line(text):
 def test_unknown_names(text):
     with pytest.raises(UnknownColumnError, match="does not exist"):
         parse(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("st.c = 1", "field 'c' does not exist in the struct 'st'; its fields are A, in"),
+        ("ST.IN.bb = 1", "field 'bb' does not exist in the struct 'st.in'; did you mean 'b'?"),
+        ("st.in.b.c = 1", "'st.in.b' is of type string and has no field 'c'"),
+    ],
+)
+def test_a_field_that_is_not_there_is_named_with_its_struct(text, sentence):
+    with pytest.raises(HudiVectorError) as refused:
+        parse(text, SCHEMA)
+    assert str(refused.value) == sentence
 
 
 @pytest.mark.parametrize(

@@ -245,12 +245,15 @@ def parse_timestamp(text: str) -> tuple[int, int | None] | None:
     if found is None:
         return None
     day, clock, fraction, zone = found.groups()
+    offset = None if zone is None else fixed_offset(zone)
+    if zone is not None and offset is None:
+        return None
     try:
         moment = datetime.fromisoformat(f"{day} {clock or '00:00:00'}")
     except ValueError:
         return None
     micros = (moment - _EPOCH) // timedelta(microseconds=1) + int((fraction or "").ljust(6, "0"))
-    return micros, None if zone is None else fixed_offset(zone)
+    return micros, offset
 
 
 def _fits(value: int, bits: int) -> bool:

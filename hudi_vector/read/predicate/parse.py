@@ -20,7 +20,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from hudi_vector.errors import InvalidFilterError, UnknownColumnError
+from hudi_vector.errors import InvalidFilterError, UnknownColumnError, did_you_mean
 from hudi_vector.read.predicate.coerce import Constant, compared, digits_of, listed, parse_date, parse_timestamp
 from hudi_vector.read.predicate.nodes import (
     FALSE,
@@ -193,22 +193,28 @@ class _Parser:
         token = self._take()
         name, data_type = self._resolve(token.text, self._schema)
         path: tuple[str, ...] = ()
+        shown = name
         while self._accept_sign("."):
             field = self._take()
             if field.kind not in ("name", "quoted"):
                 self._refuse("a field's name after the point", field)
             if not pa.types.is_struct(data_type):
-                raise InvalidFilterError(f"'{token.text}' is of type {data_type} and has no field '{field.text}'")
-            found, data_type = self._resolve(field.text, pa.schema(list(data_type)))
-            path = (*path, found)
+                raise InvalidFilterError(f"'{shown}' is of type {data_type} and has no field '{field.text}'")
+            found, data_type = self._resolve(field.text, pa.schema(list(data_type)), shown)
+            path, shown = (*path, found), f"{shown}.{found}"
         return Column(name, _plain(data_type), path)
 
-    def _resolve(self, name: str, schema: pa.Schema) -> tuple[str, pa.DataType]:
+    def _resolve(self, name: str, schema: pa.Schema, struct: str = "") -> tuple[str, pa.DataType]:
+        """Return the name, as it is spelled, and the type of a column, or of a field of a struct that is named."""
         found = [field for field in schema if field.name.lower() == name.lower()]
+        if not found and struct:
+            hint = did_you_mean(name, schema.names) or f"its fields are {', '.join(schema.names)}"
+            raise UnknownColumnError(f"field '{name}' does not exist in the struct '{struct}'; {hint}")
         if not found:
             raise UnknownColumnError.of(name, schema.names, self._table)
         if len(found) > 1:
-            raise InvalidFilterError(f"the name '{name}' means several columns: {', '.join(f.name for f in found)}")
+            kind = f"fields of '{struct}'" if struct else "columns"
+            raise InvalidFilterError(f"the name '{name}' means several {kind}: {', '.join(f.name for f in found)}")
         return found[0].name, found[0].type
 
     def _constant(self) -> Constant:

@@ -12,15 +12,16 @@ from hudi_vector.errors import InvalidFilterError
 __all__ = ["fixed_offset", "instant"]
 
 _UTC = frozenset({"utc", "z", "gmt", "etc/utc", "etc/gmt", "utc+0", "gmt0", "zulu", "etc/zulu"})
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{2}):(\d{2})")
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{2}):([0-5]\d)")
 _EPOCH = datetime(1970, 1, 1)
+_MOST_MINUTES = 18 * 60  # as in Java
 
 
 def fixed_offset(zone: str) -> int | None:
     """Return the microseconds that a time zone is always ahead of UTC.
 
     `zone` is a value of ``spark.sql.session.timeZone``. None means that the offset changes or that the name of the zone
-    is not an offset.
+    is not an offset; offsets end at 18 hours.
 
     Example:
         >>> fixed_offset("+01:30"), fixed_offset("Etc/UTC"), fixed_offset("Europe/Berlin")
@@ -32,6 +33,8 @@ def fixed_offset(zone: str) -> int | None:
     if found is None:
         return None
     minutes = int(found[2]) * 60 + int(found[3])
+    if minutes > _MOST_MINUTES:
+        return None
     return (-minutes if found[1] == "-" else minutes) * 60_000_000
 
 
