@@ -17,6 +17,7 @@ from hudi_vector.errors import (
     InvalidTypeError,
     InvalidVectorError,
     did_you_mean,
+    kind_of,
     number_of,
 )
 
@@ -25,6 +26,7 @@ __all__ = [
     "as_count",
     "as_distance",
     "as_k",
+    "as_settings",
     "as_share",
     "as_text",
     "as_vector",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 MAXIMUM_K = 100_000
+_LARGEST = (1 << 63) - 1
 
 _ELSEWHERE = {
     "condition": "filter",
@@ -123,12 +126,32 @@ def as_k(value: Any) -> int:
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int | None:
-    """Return a count, or None for None; raise InvalidArgumentError unless it is a whole number of at least `least`."""
+    """Return a count, or None for None; raise InvalidArgumentError unless it is a whole number of at least `least`.
+
+    It must fit in 64 bits.
+    """
     if value is None:
         return None
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or int(value) < least:
         raise InvalidArgumentError(f"{name} must be a whole number, {least} or more, not {value!r}")
+    if int(value) > _LARGEST:
+        raise InvalidArgumentError(f"{name} is a number of more than 64 bits; give {_LARGEST} or less")
     return int(value)
+
+
+def as_settings(value: Any, name: str) -> dict[str, str]:
+    """Return settings by key, their values as texts; raise InvalidTypeError unless it is a mapping with such keys.
+
+    None gives an empty dictionary.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):  # it may hold secrets, so that its kind alone is shown
+        raise InvalidTypeError(f"{name} must be a dictionary of texts, not {kind_of(value)}")
+    wrong = [key for key in value if not isinstance(key, str)]
+    if wrong:
+        raise InvalidTypeError(f"{name} must be a dictionary of texts, and its key {_shown(wrong[0])} is none")
+    return {key: str(setting) for key, setting in value.items()}
 
 
 def as_share(value: Any, name: str) -> float | None:
@@ -185,6 +208,8 @@ def _as_array(value: Any) -> npt.NDArray[np.float64]:
         raise InvalidTypeError(f"the query vector must be an array of numbers, not {_shown(value)}")
     if isinstance(value, (list, tuple)) and any(element is None for element in value):
         raise InvalidVectorError("the query vector holds NULL; every element must be a number")
+    if np.ma.is_masked(value):
+        raise InvalidVectorError("the query vector has masked elements; every element must be a number")
     try:
         array = np.asarray(value.toArray() if hasattr(value, "toArray") else value)
         if array.dtype == object:

@@ -127,11 +127,17 @@ output = several(
 
 
 def the_table(table: str | None, named_table: str | None) -> str:
-    """Return the table that was given as an argument or as ``--table``; raise InvalidArgumentError without just one."""
+    """Return the table that was given as an argument or as ``--table``; raise InvalidArgumentError without just one.
+
+    It is raised also for a path that is not UTF-8.
+    """
+    from hudi_vector.storage import path_text
+
     given = [name for name in (table, named_table) if name is not None]
     if len(given) != 1:
         raise InvalidArgumentError("give one table, by its path or its name" + (", not two" if given else ""))
-    return given[0]
+    found: str = path_text(given[0])
+    return found
 
 
 table = several(

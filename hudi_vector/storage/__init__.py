@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from hudi_vector.errors import DataFileError, MissingDependencyError, UnsupportedTableError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.storage import parallel
 from hudi_vector.storage.credentials.clients import (
     azure_arguments,
@@ -128,7 +128,7 @@ def why_unread(problem: Exception, uri: str) -> str:
 
 
 def path_text(value: Any) -> Any:
-    """Return a path object as text, and any other value unchanged.
+    """Return a path object as text, and any other value unchanged; raise InvalidArgumentError for a text that is none.
 
     A path object never means a name in a catalog, so one without a slash gets a leading ``./``.
 
@@ -137,10 +137,20 @@ def path_text(value: Any) -> Any:
         >>> path_text(pathlib.PurePosixPath("/tables/a")), path_text(pathlib.PurePosixPath("a")), path_text("a")
         ('/tables/a', './a', 'a')
     """
-    if not isinstance(value, os.PathLike):
-        return value
-    text = os.fsdecode(value)
-    return text if "/" in text else f"./{text}"
+    if isinstance(value, os.PathLike):
+        text = os.fsdecode(value)
+        value = text if "/" in text else f"./{text}"
+    if isinstance(value, str) and not _can_be_opened(value):
+        raise InvalidArgumentError(f"the path {value!a} is not UTF-8, or holds NUL; rename the file, or give another")
+    return value
+
+
+def _can_be_opened(path: str) -> bool:
+    """Return False for a path with NUL, or with bytes that are not UTF-8, which Arrow opens neither of."""
+    try:
+        return b"\0" not in path.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def join(base: str, *parts: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import numpy as np
 import pytest
 
-from hudi_vector.arguments import as_distance, as_k, as_text, as_vector, known_arguments
+from hudi_vector.arguments import as_count, as_distance, as_k, as_settings, as_text, as_vector, known_arguments
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import metric_named
 
@@ -34,6 +34,7 @@ class Dense:
         np.array([1, 2]),
         np.array([1, 2], np.float32),
         np.array([1, 2], np.int8),
+        np.ma.array([1, 2]),
         Dense(),
     ],
 )
@@ -46,6 +47,7 @@ def test_vectors(given: Any) -> None:
 
 NUMBERS = "the query vector must be an array of numbers, not "
 ONE = "the query vector must be a one-dimensional array of numbers, not "
+MASKED = "the query vector has masked elements; every element must be a number"
 FINITE = "the query vector holds NaN or infinity; every element must be a finite number"
 
 
@@ -56,6 +58,7 @@ FINITE = "the query vector holds NaN or infinity; every element must be a finite
         ([], InvalidVectorError, "the query vector is empty; give an array of numbers"),
         (np.array([]), InvalidVectorError, "the query vector is empty; give an array of numbers"),
         ([1, None], InvalidVectorError, "the query vector holds NULL; every element must be a number"),
+        (np.ma.array([1, 2], mask=[False, True]), InvalidVectorError, MASKED),
         ([1, NAN], InvalidVectorError, FINITE),
         ([1, -INF], InvalidVectorError, FINITE),
         ([1, 2, 3], DimensionMismatchError, "the query vector has 3 elements, the column has 2; give 2"),
@@ -124,6 +127,28 @@ def test_wrong_distances(given: Any, error: type[Exception], message: str) -> No
     with pytest.raises(error) as refused:
         as_distance(given)
     assert str(refused.value) == message
+
+
+def test_counts() -> None:
+    assert as_count(None, "limit") is None
+    assert as_count(np.int64(3), "limit") == as_count(3, "limit") == 3
+    assert as_count(2**63 - 1, "limit") == 2**63 - 1
+    for given in (0, True, 1.0, "1"):
+        with pytest.raises(InvalidArgumentError, match=f"^limit must be a whole number, 1 or more, not {given!r}$"):
+            as_count(given, "limit")
+    for given in (2**63, 10**30):
+        with pytest.raises(
+            InvalidArgumentError, match=r"^limit is a number of more than 64 bits; give 9223372036854775807 "
+        ):
+            as_count(given, "limit")
+
+
+def test_settings() -> None:
+    assert as_settings(None, "options") == {}
+    assert as_settings({"a": "x", "b": 2}, "options") == {"a": "x", "b": "2"}
+    for given, shown in ((5, "not int"), ("k=v", "not str"), ([("k", "v")], "not list"), ({5: 1}, "its key 5 is none")):
+        with pytest.raises(InvalidTypeError, match=f"^options must be a dictionary of texts, (and )?{shown}$"):
+            as_settings(given, "options")
 
 
 def test_texts() -> None:

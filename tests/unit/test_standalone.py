@@ -204,6 +204,7 @@ def test_a_table_that_only_spark_reads_is_refused_with_the_reason(tmp_path: Path
         ({"filter": "cost < 3"}, HudiVectorError, "cost"),
         ({"as_of": "yesterday"}, InvalidArgumentError, "as_of = 'yesterday' is no instant"),
         ({"zone": "Mars/Olympus"}, InvalidArgumentError, "no time zone"),
+        ({"options": "k=v"}, InvalidTypeError, "options must be a dictionary of texts, not str"),
         ({"max_distance": float("nan")}, InvalidArgumentError, "max_distance is NaN"),
         ({"options": {"hoodie.vector.search.local.threads": "-1"}}, InvalidArgumentError, "is not allowed"),
         ({"table": 7}, InvalidTypeError, "the argument 'table' must be text, not 7"),

@@ -530,6 +530,16 @@ def test_versions_of_a_delta_table(tmp_path: Path) -> None:
         ({"refresh_every": "1h"}, InvalidTypeError, "refresh_every must be a number of seconds"),
         ({"refresh_every": -1}, InvalidArgumentError, "refresh_every must be 0 seconds or more"),
         ({"as_of": "yesterday"}, InvalidArgumentError, "as_of = 'yesterday' is no instant"),
+        ({"table": None, "files": [None]}, InvalidTypeError, "files must be a list of paths or URIs; None is neither"),
+        ({"table": None, "files": ["\udcff.parquet"]}, InvalidArgumentError, "the path '.udcff.parquet' is not UTF-8"),
+        ({"table": "a\0b"}, InvalidArgumentError, "the path 'a.x00b' is not UTF-8, or holds NUL; rename the file"),
+        ({"options": 5}, InvalidTypeError, "options must be a dictionary of texts, not int"),
+        ({"options": "k=v"}, InvalidTypeError, "options must be a dictionary of texts, not str"),
+        ({"options": {5: 1}}, InvalidTypeError, "options must be a dictionary of texts, and its key 5 is none"),
+        ({"storage_options": 5}, InvalidTypeError, "storage_options must be a dictionary of texts, not int"),
+        ({"zone": 5}, InvalidTypeError, "the argument 'zone' must be text, not 5"),
+        ({"zone": "Mars"}, InvalidArgumentError, "'Mars' is no time zone known here"),
+        ({"zone": ""}, InvalidTypeError, "the argument 'zone' is blank; leave it out, or give a text"),
     ],
 )
 def test_wrong_input(table: WrittenTable, changed: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -547,9 +557,13 @@ def test_wrong_searches(table: WrittenTable) -> None:
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             t.search(QUERY, **arguments)
-    for queries in ([[1, 2, 3, 4], [1, 2]], 7, [[1, None, 2, 3]], [1.0, 2.0]):
+    masked = np.ma.array([QUERY], mask=[[False, True, False, False]])
+    for queries in ([[1, 2, 3, 4], [1, 2]], 7, [[1, None, 2, 3]], [1.0, 2.0], masked):
         with pytest.raises((ValueError, TypeError), match="quer"):
             t.search_batch(queries)
+    for ask in (lambda: t.rows(10**30), lambda: t.to_pandas(2**63), lambda: t.to_reader(batch_size=2**63)):
+        with pytest.raises(InvalidArgumentError, match="is a number of more than 64 bits"):
+            ask()
     with pytest.raises(InvalidArgumentError, match="is no file of"):
         t.fetch_rows([("/etc/passwd", 0)])
     path = t.search(QUERY, 1).refs[0][0]

@@ -74,9 +74,9 @@ class PlainFiles:
         if isinstance(files, str) or not isinstance(files, Iterable):
             raise InvalidTypeError(f"files must be a list of paths or URIs, not {files!r}")
         listed = [path_text(file) for file in files]
-        wrong = next((file for file in listed if not isinstance(file, str)), None)
-        if wrong is not None:
-            raise InvalidTypeError(f"files must be a list of paths or URIs; {wrong!r} is neither")
+        wrong = [file for file in listed if not isinstance(file, str)]
+        if wrong:
+            raise InvalidTypeError(f"files must be a list of paths or URIs; {wrong[0]!r} is neither")
         if not listed:
             raise InvalidArgumentError("files is an empty list; name at least one Parquet file")
         other = next((file for file in listed if not file.endswith(".parquet")), None)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hudi_vector.arguments import as_distance, as_k, as_text, as_vector
+from hudi_vector.arguments import as_distance, as_k, as_settings, as_text, as_vector
 from hudi_vector.errors import InvalidTypeError, UnknownColumnError, UnsupportedTableError
 from hudi_vector.events import RunningSearch
 from hudi_vector.index.catalog import Index
@@ -37,7 +37,7 @@ from hudi_vector.table.instants import AsOf, parse_as_of, zone_info
 from hudi_vector.table.model import Snapshot
 from hudi_vector.table.searched_column import searched_column
 
-__all__ = ["Asked", "Found", "as_queries", "require_readable", "spelled", "vector_column"]
+__all__ = ["Asked", "Found", "as_queries", "as_zone", "require_readable", "spelled", "vector_column"]
 
 _ELEMENTS = {pa.float32(): "float", pa.float64(): "double", pa.int8(): "int8"}
 
@@ -108,9 +108,9 @@ class Asked:
         tuning: Tuning = AS_SET,
     ) -> Asked:
         """Check the arguments that can be checked without the table."""
-        named = as_text(zone, "zone", allow_null=True) or "UTC"
-        zone_info(named)
-        require_known(options or {})
+        named = as_zone(zone)
+        conf = as_settings(options, "options")
+        require_known(conf)
         return cls(
             table=table,
             column=as_text(column, "column", allow_null=True) or "",
@@ -120,7 +120,7 @@ class Asked:
             filter=as_text(text, "filter", allow_null=True),
             max_distance=as_distance(max_distance),
             as_of=None if as_of is None else parse_as_of(as_of, named),
-            conf={key: str(value) for key, value in (options or {}).items()},
+            conf=conf,
             zone=named,
             tuning=tuning,
         )
@@ -183,6 +183,16 @@ class Asked:
         return Found(plan, winners, progress, self.conf, self.vectors, ahead)
 
 
+def as_zone(value: Any) -> str:
+    """Return the name of the zone of timestamps without one, UTC for None.
+
+    Raises InvalidTypeError if it is no text, or blank, and InvalidArgumentError if no such zone is known.
+    """
+    named = as_text(value, "zone", allow_null=True) or "UTC"
+    zone_info(named)
+    return named
+
+
 def as_queries(value: Any) -> Floats:
     """Return query vectors, shape (m, d), float64; m may be 0.
 
@@ -193,7 +203,8 @@ def as_queries(value: Any) -> Floats:
         >>> as_queries([[1, 2], [3, 4]]).shape
         (2, 2)
     """
-    if isinstance(value, np.ndarray) and value.ndim == 2 and value.size and value.dtype.kind in "fiu":
+    is_array = isinstance(value, np.ndarray) and not np.ma.is_masked(value)
+    if is_array and value.ndim == 2 and value.size and value.dtype.kind in "fiu":
         whole: Floats = value.astype(np.float64)
         if np.isfinite(whole).all():
             return whole

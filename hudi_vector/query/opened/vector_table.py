@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector import options as settings
-from hudi_vector.arguments import as_count, as_text, as_vector, checked_names, known_arguments
+from hudi_vector.arguments import as_count, as_settings, as_text, as_vector, checked_names, known_arguments
 from hudi_vector.errors import (
     DataFileError,
     InvalidArgumentError,
@@ -33,7 +33,15 @@ from hudi_vector.query.opened.ahead import IndexesAhead, look_ahead
 from hudi_vector.query.opened.external import external_indexes
 from hudi_vector.query.opened.frames import one_partition
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots, SnapshotSource
-from hudi_vector.query.opened.request import Asked, Found, as_queries, require_readable, spelled, vector_column
+from hudi_vector.query.opened.request import (
+    Asked,
+    Found,
+    as_queries,
+    as_zone,
+    require_readable,
+    spelled,
+    vector_column,
+)
 from hudi_vector.query.opened.rows import count_rows
 from hudi_vector.query.opened.stream import row_reader, with_rows
 from hudi_vector.query.plan import SearchPlan, SliceAccess
@@ -806,12 +814,14 @@ def open(  # noqa: A001 - hv.open, as files are opened
             "only a Lance dataset and a Delta table have versions to choose from; leave version out"
         )
     name = as_text(column, "column", allow_null=table is not None)
-    conf = dict(options or {})
+    conf = as_settings(options, "options")
     settings.require_known(conf)
     set_parallelism(settings.IO_PARALLELISM.read(conf))
     process_cache().resize(settings.CACHE_MAX_BYTES.read(conf))
     kept = {key: conf[key] for key in (settings.CACHE_DIR.key, settings.CACHE_DIR_MAX_BYTES.key) if key in conf}
-    storage = StorageOptions.of({**(storage_options or {}), **kept})
+    of_storage = as_settings(storage_options, "storage_options")
+    storage = StorageOptions.of({**of_storage, **kept})
+    named_zone = as_zone(zone)
     if index_directory is not None:
         conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory") or ""
     ahead: IndexesAhead | None = None
@@ -819,9 +829,7 @@ def open(  # noqa: A001 - hv.open, as files are opened
     if files is not None:
         source = PlainFiles(files, storage, name)
     elif delta is not None:
-        source = DeltaFiles(
-            as_text(path_text(delta), "delta") or "", storage, dict(storage_options or {}), name, version
-        )
+        source = DeltaFiles(as_text(path_text(delta), "delta") or "", storage, of_storage, name, version)
     elif lance is not None:
         source = LanceDataset(as_text(path_text(lance), "lance") or "", storage, version)
     else:
@@ -831,7 +839,7 @@ def open(  # noqa: A001 - hv.open, as files are opened
         source = NativeTable(place)
     gone = checked_deleted(deleted) if files is not None or delta is not None else None
     every = _seconds(refresh_every)
-    return VectorTable(source, source.source.name, name, as_of, every, conf, zone or "UTC", gone, ahead)
+    return VectorTable(source, source.source.name, name, as_of, every, conf, named_zone, gone, ahead)
 
 
 def _seconds(value: Any) -> float | None:
