@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +25,19 @@ from hudi_vector.command.arguments import (
     texts,
     the_table,
 )
-from hudi_vector.command.endings import DONE, PROBLEMS, REFUSED, Ended, say
+from hudi_vector.command.endings import DONE, PROBLEMS, REFUSED, WRONG_USE, Ended, say
 from hudi_vector.command.groups import HELP, Command
 from hudi_vector.command.queries import is_key, query_of_file, query_of_row, query_of_text
 from hudi_vector.command.rows import write_rows
 from hudi_vector.command.sessions import settings_alone
-from hudi_vector.errors import InstantNotAvailableError, InvalidArgumentError, UnsupportedTableError, number_of
+from hudi_vector.errors import (
+    DimensionMismatchError,
+    InstantNotAvailableError,
+    InvalidArgumentError,
+    InvalidVectorError,
+    UnsupportedTableError,
+    number_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +96,9 @@ def search(form: str, quiet: bool, receipt: str | None, **given: Any) -> int:
     asked = _Asked.of(given)
     if asked.query is None and asked.like is None:
         raise InvalidArgumentError("give the vector to search for: --query, --query-file or --like")
-    with asked.opened() as table:
+    if receipt is not None:
+        _require_writable(receipt)
+    with asked.opened() as table, _query_is_argument():
         query, more = asked.question(table)
         run = table.search_batch if asked.is_batch else table.search
         hits = run(query, asked.k, columns=asked.shown(), **more)
@@ -110,7 +121,7 @@ def explain(form: str, **given: Any) -> int:
     import hudi_vector as hv
 
     asked = _Asked.of(given)
-    with asked.opened() as table:
+    with asked.opened() as table, _query_is_argument():
         query, more = asked.question(table)
         run = table.search_batch if asked.is_batch else table.search
         plan = hv.explain(run, query, asked.k, columns=asked.shown(), **more)
@@ -137,7 +148,8 @@ def replay(form: str, quiet: bool, file: str, table: str | None, query_file: str
 
     vector = None if query_file is None else query_of_file(query_file)
     try:
-        again = hv.replay(settings_alone(conf), file, vector, table=table)
+        with _query_is_argument():
+            again = hv.replay(settings_alone(conf), file, vector, table=table)
     except (InstantNotAvailableError, UnsupportedTableError) as problem:
         raise Ended(REFUSED, str(problem)) from problem
     if again.differences:
@@ -146,6 +158,29 @@ def replay(form: str, quiet: bool, file: str, table: str | None, query_file: str
         for line in again.lines():
             say(line)
     return DONE if again.same else PROBLEMS
+
+
+@contextmanager
+def _query_is_argument() -> Iterator[None]:
+    """Make a vector that cannot be searched for wrong use: for other commands it is data, whose problems they find."""
+    try:
+        yield
+    except (DimensionMismatchError, InvalidVectorError) as problem:
+        raise Ended(WRONG_USE, str(problem)) from problem
+
+
+def _require_writable(receipt: str) -> None:
+    """Raise InvalidArgumentError if the receipt cannot be written, before there is a search to write it of."""
+    from hudi_vector.table.other_files import require_outside
+
+    folder = os.path.dirname(receipt) or "."
+    # What is there, such as a pipe, is written to in place.
+    place = receipt if os.path.exists(receipt) else folder
+    if os.path.isdir(receipt) or not os.path.isdir(folder) or not os.access(place, os.W_OK):
+        raise InvalidArgumentError(
+            f"the receipt cannot be written to '{receipt}'; name a file in a directory that this process may write to"
+        )
+    require_outside(receipt, "the receipt")
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def _facts(name: str, as_of: str | None, settings: Settings) -> Iterator[Fact]:
     yield from _of_files(snapshot)
     yield from (("column", field.name, _kind(field)) for field in snapshot.schema if not _is_meta(field))
     if as_of is None:
-        yield from _of_indexes(name, settings)
+        yield from _of_indexes(native.source.uri, settings)
         yield from _of_blobs(native.source.uri, options)
 
 
@@ -95,10 +95,10 @@ def _of_files(snapshot: Snapshot) -> Iterator[Fact]:
     yield "files", "bytes", snapshot.size
 
 
-def _of_indexes(name: str, settings: Settings) -> Iterator[Fact]:
+def _of_indexes(table_uri: str, settings: Settings) -> Iterator[Fact]:
     import hudi_vector as hv
 
-    for each in hv.index.describe(settings, name):
+    for each in hv.index.describe(settings, table_uri):
         yield (
             "index",
             f"{each.column} {each.metric} {each.kind}",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
-from hudi_vector.errors import DataFileError
+from hudi_vector.errors import DataFileError, TableNotFoundError
 from hudi_vector.table.layout import TimelineLayout, timeline_path
 
 __all__ = [
@@ -161,14 +160,20 @@ def read_properties(read: Callable[[str], bytes | None], table: str) -> bytes | 
     """Return the content of ``hoodie.properties``, or of its copy where that file is missing or not whole.
 
     `read` returns the content of a file, and None or FileNotFoundError if there is none. The result is None if there is
-    no table at the base path `table`.
+    no table at the base path `table`. Raises TableNotFoundError if a file is there in place of a folder.
     """
     content = None
     # Hudi may have put the file back after it was looked for.
     for name in (PROPERTIES, PROPERTIES_COPY, PROPERTIES):
-        found = None
-        with suppress(FileNotFoundError):
+        try:
             found = read(f"{table.rstrip('/')}/{name}")
+        except FileNotFoundError:
+            found = None
+        except NotADirectoryError:
+            raise TableNotFoundError(
+                f"there is no Hudi table at '{table}', which is a file or lies below one; give Parquet files as "
+                "files=[…], or with --file"
+            ) from None
         if found is not None and _VERSION.encode() in found:
             return found
         content = found or content

@@ -81,6 +81,11 @@ WRONG = [
     (["vectors", "drop-column", "t", "--column", "old", "--dry-run"], "no option '--dry-run'"),
     (["services", "erase", "--key", "k"], "give one table"),
     (["services", "erase", "t", "--key", "k", "--grace", "1h"], "no option '--grace'"),
+    (["table", "/no/\udcff"], "the path '/no/\\udcff' is not UTF-8, or holds NUL"),
+    (
+        ["search", program.__file__, "--query", "1"],
+        "is a file or lies below one; give Parquet files as files=[…], or with --f",
+    ),
     (["services", "erase", "/t", "--keys-file", "/no/such"], "the keys in '/no/such' cannot be read"),
 ]
 WRONG_SERVICES = [

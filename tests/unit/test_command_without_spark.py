@@ -524,9 +524,45 @@ def test_plain_columns_are_shown_and_plans_need_no_query(vectors: Path, capsys: 
         assert plan == hv.explain(opened.search, [1.0] * 4, 3, metric="l2") + "\n"
     assert main(["search", *column]) == 2
     assert capsys.readouterr().err == ("hudi-vector: give the vector to search for: --query, --query-file or --like\n")
-    assert main(["search", *column, "--query", "1,2"]) == 1
+    capsys.readouterr()
+    for text, sentence in {
+        "1,2": "has 2 elements, the column has 4",
+        "null": "holds NULL",
+        "[1,null,0,0]": "holds NULL",
+        "[NaN,0,0,0]": "holds NaN or infinity",
+    }.items():
+        assert main(["search", *column, "--query", text]) == main(["explain", *column, "--query", text]) == 2
+        assert capsys.readouterr().err.count(f"hudi-vector: the query vector {sentence}; ") == 2
     assert main(["search", *column, "--query", "1,2,3,4", "--as-of", "20200101000000000"]) == 1
     assert capsys.readouterr().out == ""
+
+
+def test_a_table_is_described_by_its_bare_name(
+    vectors: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(vectors.parent)
+    assert main(["table", vectors.name, "--format", "csv"]) == 0
+    assert "index,emb l2 ivf_sq8,1 of 2 files" in capsys.readouterr().out
+
+
+def test_a_receipt_that_cannot_be_written_is_refused_before_the_search(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["search", str(vectors), "--query", "1,0,0,0", "--quiet", "--receipt"]
+    assert main([*asked, str(tmp_path / "receipt.json")]) == 0
+    monkeypatch.setattr(hv, "open", None)  # no search begins
+    capsys.readouterr()
+    for place, sentence in {
+        tmp_path / "none" / "receipt.json": "cannot be written to",
+        tmp_path: "cannot be written to",
+        tmp_path / "receipt.json" / "more": "cannot be written to",
+        vectors / "receipt.json": "would lie among the data files of the table",
+    }.items():
+        assert main([*asked, str(place)]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert str(place) in err
+        assert sentence in err
 
 
 @pytest.mark.parametrize("columns", [[], ["--columns", "*"], ["--columns", " * "]], ids="".join)

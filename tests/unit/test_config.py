@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from hudi_vector.table.config import TableConfig, parse_properties
+from hudi_vector.errors import TableNotFoundError
+from hudi_vector.storage import StorageOptions, open_storage
+from hudi_vector.table.config import TableConfig, parse_properties, read_properties
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,17 @@ from hudi_vector.table.config import TableConfig, parse_properties
 )
 def test_lines_are_read_as_java_reads_them(text: str, wanted: dict[str, str]) -> None:
     assert parse_properties(text) == wanted
+
+
+def test_a_file_is_no_table(tmp_path: Path) -> None:
+    storage = open_storage("file:///", StorageOptions())
+    assert read_properties(storage.read, f"file://{tmp_path}") is None
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    for path in (f"file://{tmp_path}/a.parquet", f"file://{tmp_path}/a.parquet/t"):
+        with pytest.raises(
+            TableNotFoundError, match=f"'{path}', which is a file or lies below one; give Parquet files"
+        ):
+            read_properties(storage.read, path)
 
 
 def test_the_defaults_are_hudis() -> None:
