@@ -86,6 +86,7 @@ WRONG = [
         ["search", program.__file__, "--query", "1"],
         "is a file or lies below one; give Parquet files as files=[…], or with --f",
     ),
+    (["search", "--delta", "/no/such", "--column", "v", "--query", "1"], "there is no Delta table at '/no/such'"),
     (["services", "erase", "/t", "--keys-file", "/no/such"], "the keys in '/no/such' cannot be read"),
 ]
 WRONG_SERVICES = [

@@ -456,8 +456,11 @@ def test_a_delta_table(tmp_path: Path) -> None:
     assert t.fetch_rows(hits.refs, ["id"]).column("id").to_pylist() == ids(rows, 10)
     with pytest.raises(InvalidArgumentError, match="newest version"):
         t.search(QUERY, 1, as_of="20260101000000")
-    with pytest.raises(UnsupportedTableError, match="cannot be opened as a Delta table"):
+    with pytest.raises(TableNotFoundError, match=r"^there is no Delta table at '.*/none': Local path .*$"):
         hv.open(delta=str(tmp_path / "none"), column="emb")
+    next((tmp_path / "_delta_log").glob("*0.json")).write_text("{")
+    with pytest.raises(UnsupportedTableError, match="cannot be opened as a Delta table"):
+        hv.open(delta=str(tmp_path), column="emb")
 
 
 @pytest.mark.parametrize("budget", ["0", "100000000"])

@@ -18,6 +18,7 @@ from hudi_vector.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     MissingDependencyError,
+    TableNotFoundError,
     UnsupportedTableError,
     first_line,
     number_of,
@@ -130,9 +131,10 @@ class DeltaFiles:
             raise InvalidTypeError(f"the version of a Delta table must be a whole number, not {version!r}")
         try:
             from deltalake import DeltaTable
+            from deltalake.exceptions import TableNotFoundError as Absent
         except ImportError as absent:
             raise MissingDependencyError.of("deltalake", "delta", "a search of a Delta table") from absent
-        self._open = DeltaTable
+        self._open, self._absent = DeltaTable, Absent
         self._column = column
         self._version = version
         self.source = Source(normalise(uri), uri, options)
@@ -146,8 +148,8 @@ class DeltaFiles:
         """Return the newest or the given version, a slice for each data file, without the rows of deletion vectors.
 
         Raises InvalidArgumentError if `as_of` is given, because a Delta table has no Hudi timeline;
-        UnsupportedTableError if the table cannot be opened or uses column mapping; and DataFileError if a file is
-        missing.
+        TableNotFoundError if there is no Delta table; UnsupportedTableError if it cannot be opened or uses column
+        mapping; and DataFileError if a file is missing.
         """
         if as_of is not None:
             raise InvalidArgumentError("a Delta table is searched at its newest version; leave as_of out")
@@ -213,6 +215,10 @@ class DeltaFiles:
         place = uri[len("file://") :] if uri.startswith("file://") else uri
         try:
             return self._open(place, version=self._version, storage_options=self._delta_options)
+        except self._absent as problem:
+            raise TableNotFoundError(
+                f"there is no Delta table at '{self.source.name}': {first_line(problem)}"
+            ) from problem
         except Exception as problem:
             raise UnsupportedTableError(
                 f"'{self.source.name}' cannot be opened as a Delta table: {first_line(problem)}"

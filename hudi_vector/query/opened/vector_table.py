@@ -795,7 +795,7 @@ def open(  # noqa: A001 - hv.open, as files are opened
 
     Raises:
         InvalidArgumentError: An argument is not allowed, or not exactly one of table, files, delta and lance is given.
-        TableNotFoundError: There is no Hudi table, or no Lance dataset, at the path.
+        TableNotFoundError: There is no Hudi table, Delta table or Lance dataset at the path.
         UnknownColumnError: The table has no such column.
 
     Example:
