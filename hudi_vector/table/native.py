@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -305,9 +305,7 @@ class NativeTable:
             for action in self.timeline().completed
             if action.action in ("rollback", "restore") and action.completed > moment.completed
         ]
-        undone = (
-            instant for each in self.storage.each(self._action, later) for instant in actions.undone_commits(each)
-        )
+        undone = chain.from_iterable(map(actions.undone_commits, self.storage.each(self._action, later)))
         return min((each for each in undone if each <= moment.completed and each not in moment.unseen), default=None)
 
     def cleaned_since(self, seen: Seen) -> list[tuple[str, str]]:
@@ -357,9 +355,9 @@ class NativeTable:
         if past is not None and visible.commits:
             newest = visible.commits[-1].requested
             gone = self._cleaned(whole, newest, files)
-            files += [FileInfo(uri, 0, 0) for uri in gone]
-            lost = _lost_from(self._latest(files, whole, visible, replaced, cut, until), gone) if gone else []
-            self._require_kept(whole, newest, past, slices, lost)
+            before = [*files, *(FileInfo(uri, 0, 0) for uri in gone)]
+            complete = self._latest(before, whole, visible, replaced, cut, until) if gone else slices
+            self._require_kept(whole, newest, past, slices, _lost_from(complete, gone))
         _SLICES.put(key, slices)
         return slices
 

@@ -174,6 +174,7 @@ def test_a_batch_that_runs_again_has_the_snapshot_it_had(spark, workspace, pins)
         commits = NativeTable(Source(f"file://{path}", "t")).timeline().commits
         for commit in reversed(commits):
             spark.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{commit.requested}')").collect()
+        tables.write(tables.frame(spark, range(5)), path)
         shutil.rmtree(checkpoint / "commits")
         moments._OF_BATCHES.forget(lambda _: True)
         with pytest.raises(
