@@ -17,7 +17,7 @@ from typing import Any
 import fastavro
 
 from hudi_vector.errors import DataFileError
-from hudi_vector.storage import Storage
+from hudi_vector.storage import Storage, join
 from hudi_vector.table.avro_schema import require_finite
 
 __all__ = [
@@ -208,7 +208,7 @@ def saved_paths(action: Mapping[str, Any]) -> list[str]:
         ['a/f1']
     """
     kept = (action.get("partitionMetadata") or {}).items()
-    return [posixpath.join(partition, name) for partition, held in kept for name in held["savepointDataFile"]]
+    return [join(*filter(None, [partition, name])) for partition, held in kept for name in held["savepointDataFile"]]
 
 
 def undone_commits(action: Mapping[str, Any]) -> list[str]:

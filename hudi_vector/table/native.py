@@ -214,7 +214,8 @@ class NativeTable:
         Below table version 8, whose archive is not read, each savepointed commit before the others is taken to have
         been followed by one within a millisecond.
         """
-        kept = tuple(takewhile(lambda commit: commit.requested in whole.saved, whole.commits))
+        saved = whole.saved
+        kept = tuple(takewhile(lambda commit: commit.requested in saved, whole.commits))
         if not kept:
             return ()
         layout = self.config.layout
@@ -295,8 +296,10 @@ class NativeTable:
     def _clean_plans(self, whole: Timeline) -> dict[str, Mapping[str, Any]]:
         """Return the plans of the cleans that have not ended, by instant."""
         folder = self.config.layout.folder(self.source.uri)
-        plans = {instant: join(folder, f"{instant}.clean.requested") for instant in sorted(whole.pending_cleans)}
-        return {instant: actions.read_action(self.storage, plan) for instant, plan in plans.items()}
+        pending = sorted(whole.pending_cleans)
+        plans = [join(folder, f"{instant}.clean.requested") for instant in pending]
+        read = self.storage.each(lambda plan: actions.read_action(self.storage, plan), plans)
+        return dict(zip(pending, read, strict=True))
 
     def undone_since(self, moment: Moment) -> str | None:
         """Return the instant of a commit that a moment saw and a rollback or a restore took back since, or None."""
@@ -436,12 +439,12 @@ class NativeTable:
         if lost:
             path, clean = lost[0]
             raise InstantNotAvailableError(f"{begin}: Hudi's clean of {clean} took '{path}'; give a later point")
-        oldest = self.oldest_available(whole) or ""
-        if newest in whole.saved and (newest < oldest or self.archived_amid(whole)):
-            savepoint = next(e for e in whole.completed if e.action == "savepoint" and e.requested == newest)
-            kept = set(actions.saved_paths(self._action(savepoint)))
-            held = {file.uri[len(self.source.uri) + 1 :] for entry in slices for file in entry.files}
-            if kept != held:
+        if newest not in whole.saved:
+            return
+        if newest < (self.oldest_available(whole) or "") or self.archived_amid(whole):
+            savepoint = next(at for at in whole.completed if at.action == "savepoint" and at.requested == newest)
+            kept = {join(self.source.uri, path) for path in actions.saved_paths(self._action(savepoint))}
+            if kept != {file.uri for entry in slices for file in entry.files}:
                 raise InstantNotAvailableError(f"{begin}, and its savepoint keeps other files; give a later point")
 
     def _data_files(self) -> list[FileInfo]:
