@@ -179,8 +179,7 @@ def _read(file: FileInfo, spec: ScanSpec, column: SparseColumn, counts: ScanCoun
         for group in range(metadata.num_row_groups):
             counts.bytes_read += data.column_bytes(group, column.name)
             with reading(file.uri):
-                batches = data.parquet().iter_batches(BLOCK_ROWS, row_groups=[group], columns=[column.name])
-                for batch in batches:
+                for batch in data.batches(group, [column.name], BLOCK_ROWS):
                     positions = np.arange(done, done + batch.num_rows, dtype=np.int64)
                     done += batch.num_rows
                     yield sparse_block_of(batch.column(0), column, positions, counts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import hybrid
+from support.damaged import cut_short
 from support.hybrid import COLUMNS, found_in, planned
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, InvalidVectorError
+from hudi_vector.errors import DataFileError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import INDEXED, METRICS, exact_distances
 from hudi_vector.kernels.sparse import SparseVector, make_sparse_block, sparse_distances
 from hudi_vector.kernels.topk import make_block
@@ -27,9 +30,11 @@ from hudi_vector.query.hybrid.checks import (
 )
 from hudi_vector.query.hybrid.question import HybridColumn
 from hudi_vector.query.hybrid.ranks import ranks_needed
+from hudi_vector.read.parquet.slice import ParquetSlice
 from hudi_vector.read.several import in_step
-from hudi_vector.read.sparse import sparse_column_of
-from hudi_vector.read.spec import VectorColumn
+from hudi_vector.read.sparse import sparse_blocks, sparse_column_of
+from hudi_vector.read.spec import ScanCounts, ScanSpec, VectorColumn
+from hudi_vector.storage import StorageOptions, open_storage
 
 ROWS = 900
 
@@ -367,3 +372,16 @@ def test_query_rows_are_answered_as_single_queries_are(written, how):
         assert [row["_rank"] for row in own] == list(range(1, 6))
         got = [(row["score"], row["id"], [row["_1"], row["_2"], row["_3"]]) for row in own]
         hybrid.assert_same(got, hybrid.brute_force(one, 5, **how))
+
+
+def test_sparse_vectors_that_end_before_their_row_group_are_an_error(tmp_path: Path) -> None:
+    kind = pa.map_(pa.int32(), pa.float32())
+    held = pa.table({"words": pa.array([[(n, 1.0)] for n in range(200)], kind)})
+    cut_short(held, tmp_path / "f.parquet", 100, 70, "key", "value")
+    file = open_storage("file:///", StorageOptions()).info(f"file://{tmp_path}/f.parquet")
+    column = sparse_column_of(held.schema.field("words"))
+    assert file is not None
+    assert column is not None
+    spec = ScanSpec(file.uri, held.schema, VectorColumn("emb", 1, "float"))
+    with pytest.raises(DataFileError, match="pyarrow reads 70 of column 'words'"):
+        list(sparse_blocks(ParquetSlice(file, spec, keep=False), file, spec, column, False, ScanCounts()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.blob_states import ARROW, blob, inline, rows_of
+from support.damaged import cut_short
 
-from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.errors import DataFileError, UnsupportedTableError
+from hudi_vector.read.logs.base_rows import base_rows
+from hudi_vector.read.logs.record_keys import hashes_of_file, keys_of_file
 from hudi_vector.read.parquet.data_file import DataFile
 from hudi_vector.read.parquet.key_rows import key_rows, struct_rows
 from hudi_vector.storage import StorageOptions, open_storage
 
 ROWS = 30_000
+KEYS = pa.schema([("_hoodie_record_key", pa.string())])
 LAYOUTS: list[dict[str, Any]] = [
     {},
     {"compression": "zstd", "write_page_index": True, "data_page_size": 10_000, "row_group_size": 12_000},
@@ -85,3 +90,22 @@ def test_files_without_keys_and_rows_without(table: pa.Table, tmp_path: Path) ->
     rows, found = key_rows(opened(some, tmp_path / "some.parquet"), ["1", "2"])
     assert (rows.tolist(), found) == ([2], ["2"])
     assert key_rows(opened(some.slice(0, 0), tmp_path / "empty.parquet"), ["1"])[0].dtype == np.int64
+
+
+SHORT: dict[str, Callable[[DataFile], Any]] = {
+    "rows of keys": lambda data: key_rows(data, ["99"]),
+    "all keys": lambda data: keys_of_file(data.file, StorageOptions()),
+    "hashes": lambda data: hashes_of_file(data.file, StorageOptions()),
+    "rows": lambda data: list(base_rows(data.file, StorageOptions(), np.array([0, 99]), KEYS)),
+}
+
+
+@pytest.mark.parametrize("way", SHORT)
+def test_keys_that_end_before_their_row_group_are_named(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "f.parquet"
+    cut_short(pa.table([[str(n) for n in range(200)]], schema=KEYS), path, 100, 70, "_hoodie_record_key")
+    info = open_storage(f"file://{path}", StorageOptions()).info(f"file://{path}")
+    assert info is not None
+    message = "row group 0 has 100 rows, and pyarrow reads 70 of column '_hoodie_record_key'; write the file again"
+    with pytest.raises(DataFileError, match=message):
+        SHORT[way](DataFile(info, StorageOptions(), mapped=False))

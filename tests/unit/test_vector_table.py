@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.archives import FIXTURES, unpack
+from support.damaged import cut_short
 from support.written_table import Row, WrittenTable, brute_force, rows_of
 
 import hudi_vector as hv
@@ -418,6 +420,49 @@ def test_a_footer_with_a_type_that_arrow_does_not_know_is_named(tmp_path: Path) 
     file.write_bytes(file.read_bytes().replace(kept, damaged))
     with pytest.raises(DataFileError, match=r"/a\.parquet' cannot be read: .*64 bits"):
         hv.open(files=[file], column="emb")
+
+
+SHORT: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "columns": ("word", lambda t: t.search([0], 200, metric="l2", columns=["id", "word"])),
+    "filter": ("word", lambda t: t.search([0], 200, metric="l2", columns=["id"], filter="word LIKE 'w%'")),
+    "groups": ("word", lambda t: t.search([0], 200, metric="l2", columns=["id"], group_by="word", per_group=9)),
+    "stream": ("word", lambda t: t.to_reader(["id", "word"]).read_all()),
+    "column": ("word", lambda t: t.to_reader(["word"]).read_all()),
+    "rows": ("word", lambda t: t.rows()),
+    "fetched": ("word", lambda t: t.fetch_rows(t.search([0], 200, metric="l2", columns=[]).refs, columns=["word"])),
+    "vectors": ("element", lambda t: t.search([0], 200, metric="l2", columns=["id"])),
+    "some vectors": ("element", lambda t: t.search([0], 200, metric="l2", columns=["id"], filter="id > 50")),
+}
+
+
+@pytest.mark.parametrize("budget", ["0", "8000000"], ids=["unkept", "kept"])
+@pytest.mark.parametrize("way", SHORT)
+def test_a_column_that_ends_before_its_row_group_is_named(tmp_path: Path, way: str, budget: str) -> None:
+    leaf, ask = SHORT[way]
+    file, lists = tmp_path / "a.parquet", pa.list_(pa.float32())
+    words = pa.array([f"w{n % 7}" for n in range(200)])
+    held = pa.table({"id": range(200), "word": words, "emb": pa.array([[n] for n in range(200)], lists)})
+    cut_short(held, file, 100, 0, leaf)
+    with hv.open(files=[file], column="emb", options={"hoodie.vector.cache.max.bytes": budget}) as t:
+        assert len(t) == 200
+        assert t.to_reader(["id"]).read_all().num_rows == 200
+        with pytest.raises(
+            DataFileError, match=r"/a\.parquet' cannot be read: row group 0 has 100 rows, and .* reads 0 of"
+        ):
+            ask(t)
+
+
+def test_rows_before_the_end_of_a_short_column_are_found(tmp_path: Path) -> None:
+    """A read that needs no more of the column does not see its end."""
+    tags, vectors = (
+        pa.array([[{"n": n}] for n in range(200)]),
+        pa.array([[n] for n in range(200)], pa.list_(pa.float32())),
+    )
+    cut_short(pa.table({"tags": tags, "emb": vectors}), tmp_path / "a.parquet", 100, 70, "n")
+    with hv.open(files=[tmp_path / "a.parquet"], column="emb", options={"hoodie.vector.cache.max.bytes": "0"}) as t:
+        assert t.search([3], 1, metric="l2", columns=["tags"]).column("tags").to_pylist() == [[{"n": 3}]]
+        with pytest.raises(DataFileError, match="reads 70 of column 'tags'; write the file again"):
+            t.search([80], 1, metric="l2", columns=["tags"])
 
 
 def test_queries_that_no_vector_is_as_long_as_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hudi_vector.kernels.topk import Ints
 from hudi_vector.read.parquet.data_file import DataFile, reading
@@ -45,7 +44,7 @@ def base_rows(
                 left = [name for name in schema.names if name not in columns]
                 if left:
                     with whole.ahead(whole.ranges(group, left) if whole is not ranges else []):
-                        columns |= _gone_through(whole.parquet(), group, inside, left)
+                        columns |= _gone_through(whole, group, inside, left)
                 yield pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
 
@@ -54,9 +53,9 @@ def _paged(ranges: DataFile, group: int, inside: Ints, name: str) -> pa.ChunkedA
     return pages.rows(ranges, inside).column(0) if pages and pages.are_faster_read(inside) else None
 
 
-def _gone_through(source: pq.ParquetFile, group: int, inside: Ints, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+def _gone_through(source: DataFile, group: int, inside: Ints, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
     parts, done = [], 0
-    for batch in source.iter_batches(_BATCH_ROWS, [group], list(names), use_threads=False):
+    for batch in source.batches(group, names, _BATCH_ROWS):
         wanted = inside[(inside >= done) & (inside < done + batch.num_rows)] - done
         done += batch.num_rows
         if len(wanted):

@@ -26,7 +26,8 @@ def keys_of_file(file: FileInfo, options: StorageOptions) -> pa.ChunkedArray:
     with reading(file.uri), contextlib.closing(data):
         groups = range(data.metadata.num_row_groups)
         with data.ahead([one for group in groups for one in data.ranges(group, [_KEY])]):
-            return data.parquet().read(columns=[_KEY], use_threads=False).column(_KEY).cast(pa.string())
+            parts = [data.columns(group, [_KEY]).column(_KEY).cast(pa.string()) for group in groups]
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.string())
 
 
 def hashes_of_file(file: FileInfo, options: StorageOptions) -> KeyHashes | None:
@@ -39,9 +40,10 @@ def hashes_of_file(file: FileInfo, options: StorageOptions) -> KeyHashes | None:
     with reading(file.uri), contextlib.closing(data):
         if _KEY not in data.names:
             return None
-        for batch in data.parquet().iter_batches(_BATCH_ROWS, columns=[_KEY], use_threads=False):
-            keys = batch.column(0)
-            if keys.null_count:
-                return None
-            parts.append(hashed(keys))
+        for group in range(data.metadata.num_row_groups):
+            for batch in data.batches(group, [_KEY], _BATCH_ROWS):
+                keys = batch.column(0)
+                if keys.null_count:
+                    return None
+                parts.append(hashed(keys))
     return KeyHashes.of(np.concatenate(parts))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_vector.errors import DataFileError, HudiVectorError, UnmergeableError
+from hudi_vector.errors import DataFileError, HudiVectorError, UnmergeableError, number_of
 from hudi_vector.read.cache import note, process_cache
 from hudi_vector.read.old_calendar import old_leaves
 from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
@@ -219,9 +219,36 @@ class DataFile:
         return found
 
     def columns(self, group: int, names: Sequence[str]) -> pa.Table:
-        """Return whole columns of a row group that the file has; raise DataFileError if they cannot be read."""
+        """Return whole columns of a row group that the file has.
+
+        Raises DataFileError if they cannot be read, or end before the row group.
+        """
         with reading(self.file.uri), self.ahead(self.ranges(group, names)), parallel.turn():
-            return self.parquet().read_row_group(group, columns=list(names), use_threads=False)
+            found = self.parquet().read_row_group(group, columns=list(names), use_threads=False)
+        self._require_rows(group, names, found.num_rows)
+        return found
+
+    def batches(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield columns of a row group that the file has, so many rows at a time.
+
+        Raises DataFileError if they cannot be read, or end before the row group.
+        """
+        done = 0
+        with reading(self.file.uri):
+            for batch in self.parquet().iter_batches(rows, [group], list(names), use_threads=False):
+                done += batch.num_rows
+                yield batch
+        self._require_rows(group, names, done)
+
+    def _require_rows(self, group: int, names: Sequence[str], found: int) -> None:
+        # pyarrow ends where a column chunk does, which may be before its row group.
+        rows = self.metadata.row_group(group).num_rows
+        if found != rows:
+            of = f"column '{names[0]}'" if len(names) == 1 else "one of its columns"
+            raise DataFileError(
+                f"the data file '{self.file.uri}' cannot be read: row group {group} has {number_of(rows, 'row')}, and "
+                f"pyarrow reads {found} of {of}; write the file again"
+            )
 
     def column_bytes(self, group: int, name: str) -> int:
         """Return the stored (compressed) bytes of a column in a row group."""

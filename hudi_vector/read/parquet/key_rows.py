@@ -80,8 +80,7 @@ def _keys_of(file: DataFile, group: int) -> pa.StringArray:
     held: pa.StringArray | None = process_cache().get(key)
     if held is None:
         with reading(file.file.uri):
-            column = file.parquet().read_row_group(group, columns=[_KEY], use_threads=False).column(_KEY)
-            held = _whole(column.cast(pa.string()))
+            held = _whole(file.columns(group, [_KEY]).column(_KEY).cast(pa.string()))
         process_cache().put(key, held, held.nbytes)
     return held
 

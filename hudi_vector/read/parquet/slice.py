@@ -16,7 +16,7 @@ from hudi_vector.errors import UnsupportedTableError
 from hudi_vector.kernels.topk import Ints, VectorBlock, make_block
 from hudi_vector.read.cache import ByteCache, note, note_on_disk, process_cache
 from hudi_vector.read.conform import conform
-from hudi_vector.read.parquet.data_file import DataFile, held_in_memory, reading
+from hudi_vector.read.parquet.data_file import DataFile, held_in_memory
 from hudi_vector.read.parquet.fetched import Range
 from hudi_vector.read.parquet.kept_vectors import Decoded, KeptVectors
 from hudi_vector.read.parquet.page_file import column_pages, unread_index
@@ -427,7 +427,7 @@ class ParquetSlice:
                 held = [self._kept_column(group, name) for name in names]
             if all(column is not None for column in held):
                 return evaluate(spec.predicate, pa.Table.from_arrays(held, names=list(names)), spec.zone)
-        mask = np.empty(rows, np.bool_)
+        mask = np.zeros(rows, np.bool_)
         done = 0
         for batch in self._batches(group, names, rows if not names else 1 << 16):
             table = self._conformed(batch, names) if names else pa.table({"": pa.nulls(rows)})
@@ -668,10 +668,8 @@ class ParquetSlice:
         stored = sum(self._data.column_bytes(group, name) for name in held)
         # Without a cache no more than a read is held.
         ranges = self._data.ranges(group, held) if self._cache is not None or stored <= MAX_READ else []
-        with reading(self._file.uri), self._data.ahead(ranges):
-            yield from self._data.parquet().iter_batches(
-                batch_size=rows, row_groups=[group], columns=held, use_threads=False
-            )
+        with self._data.ahead(ranges):
+            yield from self._data.batches(group, held, rows)
 
     def _parts(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch | pa.Table]:
         """Yield columns of a row group as stored, without a cache; between the parts no room of other reads is held."""
