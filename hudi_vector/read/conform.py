@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_vector.errors import UnsupportedTableError
+from hudi_vector.read.predicate.zone import in_micros
 from hudi_vector.schema import HUDI_TYPE, VectorType
 
 __all__ = ["by_digits", "conform", "vector_type"]
@@ -81,6 +82,8 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
     A FLOAT becomes the DOUBLE with the same decimal digits, and a floating-point number its text in Java.
     """
+    if pa.types.is_timestamp(wanted) and wanted.unit == "us":
+        array = in_micros(array)
     held = array.type
     if pa.types.is_floating(held) and pa.types.is_string(wanted):
         return pa.array(

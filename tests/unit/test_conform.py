@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +25,7 @@ def one(array: pa.Array, kind: pa.DataType, metadata: dict[str, str] | None = No
 INFINITE = float("inf")
 LISTS = pa.list_(pa.field("element", pa.int64()))
 STRUCT = pa.struct([pa.field("a", pa.int64()), pa.field("b", pa.string())])
+AT = pa.struct({"at": pa.timestamp("us")})
 CASES: list[tuple[pa.Array, pa.DataType, list[Any]]] = [
     (pa.array([1, None], pa.int32()), pa.int64(), [1, None]),
     (pa.array([1, None], pa.int32()), pa.float64(), [1.0, None]),
@@ -54,6 +55,16 @@ CASES: list[tuple[pa.Array, pa.DataType, list[Any]]] = [
         pa.array([1_000, None], pa.timestamp("ms", "UTC")),
         pa.timestamp("us", "UTC"),
         [datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc), None],
+    ),
+    (
+        pa.array([-1001, -1000, -1, 1999, None], pa.timestamp("ns")),
+        pa.timestamp("us"),
+        [*(datetime(1970, 1, 1) + timedelta(microseconds=n) for n in (-2, -1, -1, 1)), None],
+    ),
+    (
+        pa.array([{"at": -1}], pa.struct({"at": pa.timestamp("ns")})),
+        AT,
+        [{"at": datetime(1969, 12, 31, 23, 59, 59, 999999)}],
     ),
     (pa.array([Decimal("1.20"), None], pa.decimal128(5, 2)), pa.decimal128(10, 2), [Decimal("1.20"), None]),
     (

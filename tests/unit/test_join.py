@@ -141,6 +141,8 @@ def test_the_values_of_a_left_row_take_their_columns_place():
     micros = pa.timestamp("us", tz="UTC")
     seen = with_values(Column(LEFT_MARK + "at", micros), {"at": pa.array([5], pa.timestamp("us", tz="Asia/Tokyo"))}, 0)
     assert seen == Literal(5, micros)
+    before = with_values(Column(LEFT_MARK + "at", pa.timestamp("us")), {"at": pa.array([-1], pa.timestamp("ns"))}, 0)
+    assert before == Literal(-1, pa.timestamp("us"))
     inner = Column(LEFT_MARK + "s", INT, ("x",))
     assert with_values(inner, {"s": pa.array([{"x": 7}])}, 0) == Literal(7, INT)
 

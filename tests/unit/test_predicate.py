@@ -314,6 +314,8 @@ class TestColumns:
             (pa.array(["a"], pa.string_view()), pa.string(), "a"),
             (pa.array([1], pa.timestamp("ms", tz="UTC")), INSTANT, 1000),
             (pa.array([1500], pa.timestamp("ns")), pa.timestamp("us"), 1),
+            (pa.array([-1], pa.timestamp("ns")), pa.timestamp("us"), -1),
+            (pa.array([-(2**63)], pa.timestamp("ns", tz="Asia/Tokyo")), INSTANT, -(2**63) // 1000),
             (pa.array([1], pa.timestamp("us", tz="Europe/Berlin")), INSTANT, 1),
         ],
     )

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -463,6 +463,72 @@ def test_rows_before_the_end_of_a_short_column_are_found(tmp_path: Path) -> None
         assert t.search([3], 1, metric="l2", columns=["tags"]).column("tags").to_pylist() == [[{"n": 3}]]
         with pytest.raises(DataFileError, match="reads 70 of column 'tags'; write the file again"):
             t.search([80], 1, metric="l2", columns=["tags"])
+
+
+def timed(path: Path, times: pa.Array, first: int = 0, **written: Any) -> Path:
+    """A file of rows with vectors of one element, the numbers from `first`, and times."""
+    ids = range(first, first + len(times))
+    vectors = pa.array([[n] for n in ids], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"id": ids, "at": times, "emb": vectors}), path, **written)
+    return path
+
+
+def test_timestamps_of_int96_are_instants_of_all_years(tmp_path: Path) -> None:
+    times = [datetime(year, 3, 29, 0, 30, tzinfo=timezone.utc) for year in (1900, 2026, 2300, 9999)]
+    held = pa.array(times, pa.timestamp("us", "UTC"))
+    kinds = {"new": {}, "old": {"use_deprecated_int96_timestamps": True}}
+    for name, written in kinds.items():
+        file = timed(tmp_path / f"{name}.parquet", held, **written)
+        with hv.open(files=[file], column="emb", zone="America/New_York") as t:
+            assert t.schema.field("at").type == held.type
+            hits = t.search([0], 9, metric="l2", columns=["at"])
+            assert hits.column("at").to_pylist() == times
+            assert t.fetch_rows(hits.refs, columns=["at"]).column("at").to_pylist() == times
+            assert t.to_reader(["at"]).read_all().column("at").to_pylist() == times
+            for text, kept in (("2026-03-28 20:30:01", 2), ("2026-03-28 20:30:00", 1), ("2301-01-01 00:00:00", 3)):
+                for told in (f"'{text}'", f"TIMESTAMP '{text}'"):
+                    assert len(t.search([0], 9, columns=["id"], filter=f"at < {told}")) == kept, (name, told)
+
+
+def test_timestamps_within_other_types_are_in_microseconds(tmp_path: Path) -> None:
+    """Those of INT96, and those in nanoseconds, of which none is a whole number of microseconds."""
+    struct = pa.struct({"at": pa.timestamp("ns"), "all": pa.list_(pa.timestamp("ns"))})
+    of_names = pa.map_(pa.string(), pa.timestamp("ns"))
+    held = pa.table(
+        {
+            "s": pa.array([{"at": -1, "all": [1999]}], struct),
+            "m": pa.array([[("a", -1)]], of_names),
+            "l": pa.array([[-1]], pa.large_list(pa.timestamp("ns"))),
+            "emb": pa.array([[1]], pa.list_(pa.float32())),
+        }
+    )
+    for number, is_old in enumerate((False, True)):
+        pq.write_table(held, tmp_path / f"{number}.parquet", use_deprecated_int96_timestamps=is_old)
+        zone = timezone.utc if is_old else None
+        before, after = (datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=n) for n in (-1, 1))
+        with hv.open(files=[tmp_path / f"{number}.parquet"], column="emb") as t:
+            hits = t.search([1], 1, columns=["s", "m", "l"])
+            assert hits.column("s").to_pylist() == [{"at": before, "all": [after]}]
+            assert hits.column("m").to_pylist() == [[("a", before)]]
+            assert hits.column("l").combine_chunks().flatten().cast(pa.int64()).to_pylist() == [-1]
+            moment = "TIMESTAMP" if is_old else "TIMESTAMP_NTZ"
+            assert len(t.search([1], 1, filter=f"s.at < {moment} '1970-01-01 00:00:00'", columns=[])) == 1
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_timestamps_of_all_units_are_in_microseconds(tmp_path: Path, zone: str | None) -> None:
+    units = [("ms", -1), ("us", 1), ("ns", -1001), ("ns", -1), ("ns", 5)]
+    files = [
+        timed(tmp_path / f"{number}.parquet", pa.array([count], pa.timestamp(unit, zone)), number)
+        for number, (unit, count) in enumerate(units)
+    ]
+    with hv.open(files=files, column="emb") as t:
+        assert t.schema.field("at").type == pa.timestamp("us", zone)
+        hits = t.search([0], 9, metric="l2", columns=["at"])
+        assert hits.column("at").cast(pa.int64()).to_pylist() == [-1000, 1, -2, -1, 0]
+        kind = "TIMESTAMP" if zone else "TIMESTAMP_NTZ"
+        before = t.search([0], 9, metric="l2", columns=["id"], filter=f"at < {kind} '1970-01-01 00:00:00'")
+        assert before.column("id").to_pylist() == [0, 2, 3]
 
 
 def test_queries_that_no_vector_is_as_long_as_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
@@ -271,11 +271,13 @@ def _info(uri: str, options: StorageOptions) -> FileInfo:
 def _schema_of(file: FileInfo, options: StorageOptions, column: str | None) -> pa.Schema:
     """Return the columns of a file in the types of a search, with VECTOR columns marked as in a Hudi table."""
     with reading(file.uri), open_storage(file.uri, options).open(file.uri) as opened:
-        schema = pq.read_schema(opened)
+        # Parquet has no timestamps in seconds, so this marks INT96 ones, which are instants in Spark.
+        schema = pq.ParquetFile(opened, coerce_int96_timestamp_unit="s").schema_arrow
     vectors = _declared((schema.metadata or {}).get(_VECTOR_COLUMNS, b"").decode(errors="replace"))
     searched = (column or "").lower()
+    fields = [field.with_type(_by_leaf(field.type, _as_instant)) for field in schema]
     return pa.schema(
-        [searched_field(field, vectors.get(field.name), field.name.lower() == searched) for field in schema]
+        [searched_field(field, vectors.get(field.name), field.name.lower() == searched) for field in fields]
     )
 
 
@@ -321,7 +323,28 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return _plain_type(kind.value_type)
     if pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(kind.value_type)
+        return _plain_type(pa.list_(kind.value_type))
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
-    return pa.binary() if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else kind
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    return _by_leaf(kind, _in_micros)
+
+
+def _in_micros(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else kind
+
+
+def _as_instant(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) and kind.unit == "s" else kind
+
+
+def _by_leaf(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return a type with what `change` makes of each type in its structs, lists and maps, or of itself."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_by_leaf(field.type, change)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_by_leaf(kind.value_type, change)))
+    if pa.types.is_map(kind):
+        return pa.map_(_by_leaf(kind.key_type, change), kind.item_field.with_type(_by_leaf(kind.item_type, change)))
+    return change(kind)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hudi_vector.read.predicate.form import Predicate
 from hudi_vector.read.predicate.nodes import Column
+from hudi_vector.read.predicate.zone import in_micros
 
 __all__ = ["exchanged", "literal_values", "renamed"]
 
@@ -62,7 +63,7 @@ def literal_values(array: Any, kind: pa.DataType) -> list[Any]:
     """
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    cast = array.cast(kind, safe=not pa.types.is_timestamp(kind))
+    cast = in_micros(array).cast(kind, safe=not pa.types.is_timestamp(kind))
     if pa.types.is_timestamp(kind):
         cast = cast.cast(pa.int64())
     elif pa.types.is_date32(kind):

@@ -39,7 +39,7 @@ from hudi_vector.read.predicate.nodes import (
     Predicate,
     like_tokens,
 )
-from hudi_vector.read.predicate.zone import instant
+from hudi_vector.read.predicate.zone import in_micros, instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ def _column(node: Column, rows: _Rows) -> Any:
         array = array.dictionary_decode()
     if array.type == node.type or pa.types.is_nested(node.type) or _is_large_form(array.type, node.type):
         return array
-    return array.cast(node.type, safe=not pa.types.is_timestamp(node.type))
+    return in_micros(array).cast(node.type, safe=not pa.types.is_timestamp(node.type))
 
 
 def _is_large_form(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -1,15 +1,19 @@
-"""Session time zones: fixed offsets from UTC, and the conversion of wall-clock times to instants."""
+"""Times: fixed offsets of session time zones, wall-clock times as instants, and timestamps in microseconds."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_vector.errors import InvalidFilterError
 
-__all__ = ["fixed_offset", "instant"]
+__all__ = ["fixed_offset", "in_micros", "instant"]
 
 _UTC = frozenset({"utc", "z", "gmt", "etc/utc", "etc/gmt", "utc+0", "gmt0", "zulu", "etc/zulu"})
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{2}):([0-5]\d)")
@@ -62,3 +66,20 @@ def instant(micros: int, zone: str) -> int:
     # fold=0 uses the offset before a gap or overlap, which is also the rule of java.time.
     offset = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=rules).utcoffset()
     return micros - (offset or timedelta()) // timedelta(microseconds=1)
+
+
+def in_micros(array: Any) -> Any:
+    """Return timestamps in nanoseconds in microseconds, rounded down, and other values as they are.
+
+    Example:
+        >>> in_micros(pa.array([-1, 1999], pa.timestamp("ns"))).cast(pa.int64()).to_pylist()
+        [-1, 1]
+    """
+    kind = array.type
+    if not pa.types.is_timestamp(kind) or kind.unit != "ns":
+        return array
+    nanos = pc.cast(array, pa.int64())
+    micros = pc.divide(nanos, 1000)
+    # Arrow divides towards zero, which is up before 1970.
+    is_above = pc.greater(pc.multiply(micros, 1000), nanos)
+    return pc.cast(pc.subtract(micros, pc.cast(is_above, pa.int64())), pa.timestamp("us", kind.tz))
