@@ -24,6 +24,7 @@ from hudi_vector.read.logs.blocks import (
     rows_of_block,
     schema_of_block,
 )
+from hudi_vector.read.row_groups import read_group
 from hudi_vector.shown import Shown
 from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table.native import NativeTable
@@ -104,7 +105,7 @@ def _in_parquet(source: Any, column: str) -> bool:
             statistics = about.column(place).statistics
             if statistics is not None and statistics.has_null_count and statistics.null_count == about.num_rows:
                 continue
-            values = file.read_row_group(group, columns=[column])[column]
+            values = read_group(file, group, [column])[column]
             if values.null_count < len(values):
                 return True
     return False

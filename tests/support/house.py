@@ -167,16 +167,16 @@ table_services              both     arguments blobs blobs.uploads errors option
                                      table_services.references
 writing.erased              both     errors options schema spark spark.catalyst storage
 table_services.erasure      both     arguments blobs blobs.uploads errors events index index.packs options progress
-                                     read.logs shown spark spark.catalyst storage table table_services table_services.cleaning
-                                     table_services.clustering table_services.compaction table_services.marking
-                                     table_services.plans table_services.references table_services.retention
-                                     table_services.trash table_services.vector_index writing writing.erased
-                                     writing.blobs writing.rewriting
+                                     read read.logs shown spark spark.catalyst storage table table_services
+                                     table_services.cleaning table_services.clustering table_services.compaction
+                                     table_services.marking table_services.plans table_services.references
+                                     table_services.retention table_services.trash table_services.vector_index writing
+                                     writing.erased writing.blobs writing.rewriting
 table_services.maintenance  both     arguments blobs errors events options shown spark.blobs spark.catalyst storage
                                      table_services table_services.cleaning table_services.clustering
                                      table_services.compaction table_services.plans table_services.trash
                                      table_services.vector_index
-vectors                     both     arguments errors events options progress query.opened read.logs schema shown
+vectors                     both     arguments errors events options progress query.opened read read.logs schema shown
                                      spark.blobs spark.catalyst spark.search storage table table_services
                                      table_services.retention table_services.vector_index writing writing.rewriting
 metrics                     both     arguments errors events index options query read storage table table_services

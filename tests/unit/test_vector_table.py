@@ -486,8 +486,8 @@ def test_timestamps_of_int96_are_instants_of_all_years(tmp_path: Path) -> None:
             assert t.fetch_rows(hits.refs, columns=["at"]).column("at").to_pylist() == times
             assert t.to_reader(["at"]).read_all().column("at").to_pylist() == times
             for text, kept in (("2026-03-28 20:30:01", 2), ("2026-03-28 20:30:00", 1), ("2301-01-01 00:00:00", 3)):
-                for told in (f"'{text}'", f"TIMESTAMP '{text}'"):
-                    assert len(t.search([0], 9, columns=["id"], filter=f"at < {told}")) == kept, (name, told)
+                for literal in (f"'{text}'", f"TIMESTAMP '{text}'"):
+                    assert len(t.search([0], 9, columns=["id"], filter=f"at < {literal}")) == kept, (name, literal)
 
 
 def test_timestamps_within_other_types_are_in_microseconds(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from hudi_vector.blobs.reading.base_files import blob_column, blob_columns
 from hudi_vector.blobs.struct import BLOB_TYPE, BlobColumns
 from hudi_vector.read.parquet.byte_column import Located
+from hudi_vector.read.row_groups import read_group_batches
 from hudi_vector.storage import scheme_of
 
 __all__ = ["BareFile", "BareRows", "fields_of"]
@@ -82,7 +83,7 @@ class BareFile:
             located = {name: values.locate(group) for name, values in bytes_of.items()}
             first = row
             size = _rows_at_once(metadata.row_group(group), frozenset(leaves))
-            for batch in self._parquet.iter_batches(size, [group], leaves, use_threads=False):
+            for batch in read_group_batches(self._parquet, group, leaves, size):
                 here = slice(row - first, row - first + batch.num_rows)
                 data = {name: Located(held.length[here], held.offset[here]) for name, held in located.items()}
                 yield BareRows(batch, row, data)

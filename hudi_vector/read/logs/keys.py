@@ -24,6 +24,7 @@ from hudi_vector.read.logs.blocks import (
     rows_of_block,
     schema_of_block,
 )
+from hudi_vector.read.row_groups import read_group
 
 __all__ = ["keys_of_block", "log_keys"]
 
@@ -97,8 +98,8 @@ def keys_of_block(block: LogBlock) -> list[str]:
     try:
         if block.kind == PARQUET_DATA:
             rows = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)), page_checksum_verification=True)
-            keys: list[str] = rows.read(columns=[_KEY], use_threads=False).column(_KEY).cast(pa.string()).to_pylist()
-            return keys
+            parts = [read_group(rows, group, [_KEY]).column(_KEY) for group in range(rows.num_row_groups)]
+            return [key for part in parts for key in part.cast(pa.string()).to_pylist()]
         if block.kind == DELETE:
             return _deleted(block)
         if block.kind == AVRO_DATA:

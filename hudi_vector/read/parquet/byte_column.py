@@ -30,6 +30,7 @@ from hudi_vector.read.parquet.chunks import (
 from hudi_vector.read.parquet.data_file import reading
 from hudi_vector.read.parquet.pages import DICTIONARY_INDICES, PLAIN, Page, PageHeader, open_page, read_header
 from hudi_vector.read.parquet.values import ByteSource, Window, plain_values, run_lengths
+from hudi_vector.read.row_groups import read_group_batches
 
 __all__ = ["ByteColumn", "Located", "PageRows"]
 
@@ -268,8 +269,7 @@ class ByteColumn:
 
     def _by_pyarrow(self, group: int) -> Iterator[pa.Array]:
         file = pq.ParquetFile(self._file, metadata=self._metadata, pre_buffer=False, buffer_size=_PAGE_BUFFER_BYTES)
-        batches = file.iter_batches(_FALLBACK_BATCH_ROWS, [group], [self._leaf], use_threads=False)
-        for batch in batches:
+        for batch in read_group_batches(file, group, [self._leaf], _FALLBACK_BATCH_ROWS):
             values = batch.column(0)
             while pa.types.is_struct(values.type):
                 (values,) = values.flatten()

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_vector.errors import DataFileError, HudiVectorError, UnmergeableError, number_of
+from hudi_vector.errors import DataFileError, HudiVectorError, UnmergeableError
 from hudi_vector.read.cache import note, process_cache
 from hudi_vector.read.old_calendar import old_leaves
 from hudi_vector.read.parquet.chunks import footer_bytes, footer_groups
@@ -29,6 +29,7 @@ from hudi_vector.read.parquet.kept_footer import (
 )
 from hudi_vector.read.parquet.thrift import list_of_structs
 from hudi_vector.read.parquet.values import ByteSource
+from hudi_vector.read.row_groups import read_group, read_group_batches
 from hudi_vector.storage import FileInfo, Storage, StorageOptions, open_storage, parallel, scheme_of, why_unread
 from hudi_vector.storage.objects import ObjectFile
 
@@ -224,31 +225,15 @@ class DataFile:
         Raises DataFileError if they cannot be read, or end before the row group.
         """
         with reading(self.file.uri), self.ahead(self.ranges(group, names)), parallel.turn():
-            found = self.parquet().read_row_group(group, columns=list(names), use_threads=False)
-        self._require_rows(group, names, found.num_rows)
-        return found
+            return read_group(self.parquet(), group, names)
 
     def batches(self, group: int, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield columns of a row group that the file has, so many rows at a time.
 
         Raises DataFileError if they cannot be read, or end before the row group.
         """
-        done = 0
         with reading(self.file.uri):
-            for batch in self.parquet().iter_batches(rows, [group], list(names), use_threads=False):
-                done += batch.num_rows
-                yield batch
-        self._require_rows(group, names, done)
-
-    def _require_rows(self, group: int, names: Sequence[str], found: int) -> None:
-        # pyarrow ends where a column chunk does, which may be before its row group.
-        rows = self.metadata.row_group(group).num_rows
-        if found != rows:
-            of = f"column '{names[0]}'" if len(names) == 1 else "one of its columns"
-            raise DataFileError(
-                f"the data file '{self.file.uri}' cannot be read: row group {group} has {number_of(rows, 'row')}, and "
-                f"pyarrow reads {found} of {of}; write the file again"
-            )
+            yield from read_group_batches(self.parquet(), group, names, rows)
 
     def column_bytes(self, group: int, name: str) -> int:
         """Return the stored (compressed) bytes of a column in a row group."""

@@ -30,6 +30,7 @@ from hudi_vector.read.logs.blocks import (
     schema_of_block,
 )
 from hudi_vector.read.logs.keys import keys_of_block
+from hudi_vector.read.row_groups import read_group
 from hudi_vector.storage import StorageOptions, open_storage
 from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table.avro_schema import require_finite
@@ -76,11 +77,11 @@ class KeyScan:
         with pq.ParquetFile(source, page_checksum_verification=True) as file:
             leaves = reference_leaves([file.schema.column(number).path for number in range(len(file.schema))])
             for group in range(file.num_row_groups):
-                keys = file.read_row_group(group, columns=[_KEY], use_threads=False)[_KEY].cast(pa.string())
+                keys = read_group(file, group, [_KEY])[_KEY].cast(pa.string())
                 mine = pc.is_in(keys, value_set=pa.array(sorted(self._keys), pa.string()))
                 found = set(pc.unique(keys.filter(mine)).to_pylist())
                 if found:
-                    rows = file.read_row_group(group, columns=leaves, use_threads=False) if leaves else None
+                    rows = read_group(file, group, leaves) if leaves else None
                     yield found, distinct([] if rows is None else [references_in(rows.filter(mine))])
 
     def _log(self, source: Any) -> Iterator[tuple[Set[str], pa.Table]]:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hudi_vector.read.row_groups import read_group
 from hudi_vector.table_services.references.references import REFERENCE_FIELDS, add_references, distinct, references_in
 
 __all__ = ["parquet_references", "reference_leaves"]
@@ -36,7 +37,7 @@ def parquet_references(source: Any, *, remote: bool = False) -> pa.Table:
     with pq.ParquetFile(source, pre_buffer=remote, page_checksum_verification=True) as file:
         leaves = reference_leaves([file.schema.column(number).path for number in range(len(file.schema))])
         for group in range(file.num_row_groups if leaves else 0):
-            add_references(found, references_in(file.read_row_group(group, columns=leaves, use_threads=False)))
+            add_references(found, references_in(read_group(file, group, leaves)))
     return distinct(found) if len(found) != 1 else found[0]
 
 
