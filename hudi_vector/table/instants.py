@@ -192,4 +192,6 @@ def zone_info(name: str) -> tzinfo:
         minutes = int(offset[2]) * 60 + int(offset[3] or 0)
         return timezone(timedelta(minutes=minutes if offset[1] == "+" else -minutes))
     except (ZoneInfoNotFoundError, ValueError, OSError) as unknown:
-        raise InvalidArgumentError(f"'{name}' is no time zone known here") from unknown
+        raise InvalidArgumentError(
+            f"'{name}' is no time zone known here; give a region such as 'Europe/Berlin', or an offset such as '+02:00'"
+        ) from unknown
