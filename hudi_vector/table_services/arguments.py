@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from hudi_vector.errors import InvalidTypeError
 from hudi_vector.options import require_known
 from hudi_vector.storage import path_text
 
-__all__ = ["hudi_settings", "texts"]
+__all__ = ["hudi_settings", "paths", "texts"]
 
 
 def texts(argument: str, given: str | Iterable[str]) -> list[str]:
@@ -20,12 +22,18 @@ def texts(argument: str, given: str | Iterable[str]) -> list[str]:
         >>> texts("columns", "img"), texts("columns", ("img", "scan"))
         (['img'], ['img', 'scan'])
     """
-    given = path_text(given)
     found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
-    found = [path_text(each) for each in found]
     if isinstance(given, (bytes, Mapping)) or not all(isinstance(each, str) for each in found):
         raise InvalidTypeError(f"{argument} is a text or a list of texts, not {given!r}")
     return found
+
+
+def paths(argument: str, given: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return one path or several as `texts` does; raise InvalidArgumentError for a text that is no path."""
+    several: Any = [given] if isinstance(given, (str, os.PathLike)) else given
+    if isinstance(several, Iterable) and not isinstance(several, (bytes, Mapping)):
+        several = [path_text(each) for each in several]
+    return texts(argument, several)
 
 
 def hudi_settings(options: Mapping[str, object] | None) -> dict[str, str]:

@@ -21,7 +21,7 @@ from hudi_vector.storage import StorageOptions, join, normalise
 from hudi_vector.storage.leases import clock_ms
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table_services.arguments import texts
+from hudi_vector.table_services.arguments import paths
 from hudi_vector.table_services.located import locate_anyhow
 from hudi_vector.table_services.references.files import Reader, read_here
 from hudi_vector.table_services.references.gather import gather
@@ -65,7 +65,7 @@ def register_tables(spark: SparkSession | Settings | None, table: str, others: S
         ['file:///tables/albums']
     """
     root, _, options = locate_anyhow(spark, table)
-    share([root, *(locate_anyhow(spark, other)[0] for other in texts("others", others))], options)
+    share([root, *(locate_anyhow(spark, other)[0] for other in paths("others", others))], options)
     return Listed(sorted(read_registry(root, options)))
 
 
@@ -95,7 +95,7 @@ def unregister_tables(
         []
     """
     root, _, options = locate_anyhow(spark, table)
-    for other in texts("others", others):
+    for other in paths("others", others):
         part(root, normalise(other) if gone else locate_anyhow(spark, other)[0], options, gone=gone)
     return Listed(sorted(read_registry(root, options)))
 

@@ -245,6 +245,11 @@ def test_keys_that_are_none(tmp_path: Path) -> None:
         wanted_keys([])
     with pytest.raises(InvalidTypeError, match=r"keys is a text or a list of texts, not \[17\]"):
         wanted_keys([17])  # type: ignore[list-item]
+    with pytest.raises(
+        InvalidArgumentError, match=r"one of the keys is not UTF-8, .*'utf-8' codec can't encode .*ud800'"
+    ):
+        wanted_keys(["a", "\ud800"])
+    assert wanted_keys(["a", "b\0"]) == ["a", "b\0"]
     assert wanted_keys("a") == ["a"]
     bare = BlobTable(tmp_path, OLD, properties={"hoodie.populate.meta.fields": "false"})
     with pytest.raises(UnsupportedTableError, match="keeps no _hoodie_record_key"):
@@ -455,6 +460,25 @@ def test_rows_of_registered_tables(table: BlobTable, tmp_path: Path) -> None:
         (f"file://{apart}", f"file://{borrows}"), "erase of that table: its rows of the keys refer to blobs of this one"
     )
     assert asked(table, "2").is_well
+
+
+def test_a_container_that_only_another_table_refers_to(table: BlobTable, tmp_path: Path) -> None:
+    """A compaction of the table itself would not free it: the sentence names the other table."""
+    other = BlobTable(tmp_path / "other", OLD)
+    enter(table.uri, other.uri, REGISTERED)
+    shared = table.container(write_id(OLD, 1))
+    mine = committed(table, {1: blob(f"{table.uri}/{shared}", 0, 40)})
+    committed(other, {2: blob(f"{table.uri}/{shared}", 40, 20)})
+    container = shared.rpartition("/")[2]
+    assert held(asked(table, live={"1"}))[container] == "container: the data files first, and clean_blobs after them"
+    mine.unlink()
+    assert held(asked(table)) == {
+        container: f"container: the rows of '{other.uri}' that refer to it to be deleted, Hudi's clean there, then clean_blobs"
+    }
+    committed(table, {3: blob(f"{table.uri}/{shared}", 60, 20)}, group="f3")
+    assert held(asked(table))[container].startswith(
+        "container: compact_blobs with live_threshold=100, since other rows"
+    )
 
 
 def test_the_cache_on_disk_keeps_what_was_read(table: BlobTable, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hudi_vector.options import (
     parse_names,
 )
 from hudi_vector.storage import Storage, StorageOptions, open_storage
-from hudi_vector.table_services.arguments import texts
+from hudi_vector.table_services.arguments import paths
 from hudi_vector.table_services.cleaning.forget import forget_notes
 from hudi_vector.table_services.cleaning.leftovers import remove_leftovers
 from hudi_vector.table_services.guards import SweepLimits
@@ -96,8 +96,8 @@ class ServiceTable:
         # `writers_zone` is not set: other writers may use another time zone than this JVM.
         roots = parse_names(CLEAN_MANAGED_ROOTS.in_session(session)) if managed_roots is None else managed_roots
         marking = {
-            "other_tables": tuple(texts("other_tables", other_tables)),
-            "managed_roots": tuple(root.strip() for root in texts("managed_roots", roots) if root.strip()),
+            "other_tables": tuple(paths("other_tables", other_tables)),
+            "managed_roots": tuple(root.strip() for root in paths("managed_roots", roots) if root.strip()),
             "ignore_stale_pending": ignore_stale_pending,
         }
         grace_ms = CLEAN_GRACE.in_session(session, grace)

@@ -24,7 +24,7 @@ from hudi_vector.storage.leases import clock_ms
 from hudi_vector.storage.listed import list_below, shown
 from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
-from hudi_vector.table_services.arguments import texts
+from hudi_vector.table_services.arguments import paths, texts
 from hudi_vector.table_services.cleaning.leftovers import Leftover, list_leftovers
 from hudi_vector.table_services.cleaning.table import ServiceTable
 from hudi_vector.table_services.erasure.caches import cached_of, receipts_with
@@ -189,7 +189,7 @@ def check_erasure(
     """
     wanted = wanted_keys(keys)
     found = look_now(spark, ServiceTable.of(spark, table), wanted)
-    named = [] if receipts is None else receipts_with(texts("receipts", receipts)[0], wanted)
+    named = [] if receipts is None else receipts_with(paths("receipts", receipts)[0], wanted)
     return replace(found, external=[*found.external, *(Holder(*each, "receipt", _RECEIPT) for each in named)])
 
 
@@ -281,7 +281,7 @@ def look(
     # What died in them before the first question may have been a blob of an older version of these rows.
     passed_over = tuple(sorted({*passed_over, *(use.partly_dead - known - {*record.suspects})}))
     holders += [
-        Holder(path, info.size, "container", _container_needs(has_rows, path in known, path in use.loose))
+        Holder(path, info.size, "container", _container_needs(has_rows, path in known, path, use))
         for path, info in sorted(there.items())
         if (has_rows and path in known) or (path in use.partly_dead and (path in known or path in record.suspects))
     ]
@@ -386,13 +386,16 @@ def _data_files(
         yield Holder(file.path, file.info.size, "base file" if file.kind == BASE else "log file", needs)
 
 
-def _container_needs(has_rows: bool, is_known: bool, is_loose: bool) -> str:
+def _container_needs(has_rows: bool, is_known: bool, path: str, use: ContainerUse) -> str:
+    is_loose = path in use.loose
     if is_loose and not is_known:
         return "clean_blobs: nothing refers to it, so it is unknown whose bytes it holds"
     if is_loose:
         return "clean_blobs"
     if has_rows and is_known:
         return "the data files first, and clean_blobs after them"
+    if path in use.lent:
+        return f"the rows of '{use.lent[path]}' that refer to it to be deleted, Hudi's clean there, then clean_blobs"
     if is_known:
         return f"{_REPACKED}, since other rows refer to it, {_CLEANED}"
     return f"{_REPACKED}, since it is unknown whose bytes its dead parts are, {_CLEANED}"
@@ -414,4 +417,8 @@ def wanted_keys(keys: str | Iterable[str]) -> list[str]:
     found = texts("keys", keys)
     if not found:
         raise InvalidArgumentError("there are no keys to look for; give one or more record keys")
+    try:
+        "".join(found).encode()
+    except UnicodeEncodeError as problem:
+        raise InvalidArgumentError(f"one of the keys is not UTF-8, as every record key is: {problem}") from None
     return sorted(set(found))

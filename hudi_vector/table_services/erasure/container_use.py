@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hudi_vector.blobs.uploads.manifest import list_uploads
@@ -18,10 +19,12 @@ class ContainerUse:
     Attributes:
         loose: Files to which nothing refers.
         partly_dead: Files with blobs to which nothing refers; includes the loose files.
+        lent: Files to which other tables alone refer, each with one of these.
     """
 
     loose: frozenset[str]
     partly_dead: frozenset[str]
+    lent: Mapping[str, str]
 
     @classmethod
     def of(cls, root: str, references: Fold, options: StorageOptions) -> ContainerUse:
@@ -38,4 +41,9 @@ class ContainerUse:
                 for path, row in by_path.items()
                 if not row["files"] or row["live_bytes"] < payload.get(path, row["bytes"])
             ),
+            {
+                uri.removeprefix(f"{root}/"): tables[0]
+                for uri, tables in references.tables().items()
+                if root not in tables
+            },
         )

@@ -15,7 +15,7 @@ from hudi_vector.options import MAINTAIN_SINGLE_WRITER, MAINTAIN_STEPS, parse_na
 from hudi_vector.shown import Shown
 from hudi_vector.storage import path_text
 from hudi_vector.storage.leases import clock_ms
-from hudi_vector.table_services.arguments import texts
+from hudi_vector.table_services.arguments import paths, texts
 from hudi_vector.table_services.located import locate
 from hudi_vector.table_services.maintenance.figures import Figures
 from hudi_vector.table_services.maintenance.history import (
@@ -144,7 +144,7 @@ def maintain(
         spark,
         table,
         dry_run,
-        texts("other_tables", other_tables),
+        paths("other_tables", other_tables),
         single_writer=MAINTAIN_SINGLE_WRITER.in_session(spark, assume_single_writer) == "true",
     )
     with ServiceLease(root, MAINTAIN, options=options) as lease:

@@ -139,6 +139,7 @@ class Fold:
         self._area = list(names.values())
         self._referrers = Referrers({name: info.uri for name, info in names.items()}, places)
         self._parts: list[pa.Table] = []
+        self._tables: dict[int, set[str]] = {}
         self.files: list[FileInfo] = []
 
     @property
@@ -158,6 +159,12 @@ class Fold:
             container = np.array(numbers, np.int64)[paths.indices.to_numpy()]
             ranges = [container, found.references["offset"], found.references["length"]]
             add_references(self._parts, pa.table(ranges, schema=RANGES).filter(pa.array(container >= 0)))
+            for number in np.unique(container[container >= 0]).tolist():
+                self._tables.setdefault(number, set()).add(found.file.table)
+
+    def tables(self) -> dict[str, list[str]]:
+        """Return the base paths of the tables whose data files refer to a container, ordered, by its URI."""
+        return {self._area[number].uri: sorted(tables) for number, tables in self._tables.items()}
 
     def containers(self) -> pa.Table:
         """Return the containers as a table of `CONTAINERS`."""
