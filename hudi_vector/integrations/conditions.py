@@ -167,9 +167,7 @@ def comparison_text(leaf: Comparison, column: str, kind: pa.DataType) -> str | N
     if leaf.operator == "in":
         if not isinstance(leaf.value, list):
             return None
-        each = [comparison_text(Comparison(leaf.field, "==", value), column, kind) for value in leaf.value]
-        known = [text for text in each if text is not None]
-        return None if len(known) < len(each) else f"({' OR '.join([FALSE, *known])})"
+        return _among_text(leaf, column, kind)
     if leaf.value is None:
         return f"({name} IS NULL)" if leaf.operator == "==" else f"({FALSE})"
     value = literal(leaf.value, kind)
@@ -179,6 +177,32 @@ def comparison_text(leaf: Comparison, column: str, kind: pa.DataType) -> str | N
         return f"({name} <=> {value})"
     number = f" AND NOT isnan({name})" if pa.types.is_floating(kind) else ""
     return f"({name} IS NOT NULL{number} AND {name} {leaf.operator} {value})"
+
+
+def _among_text(leaf: Comparison, column: str, kind: pa.DataType) -> str | None:
+    """Return the condition that a column has one of several values, never NULL; None if one cannot be expressed.
+
+    One IN is a look-up for each row, where as many comparisons would be made one after the other.
+    """
+    listed = [literal(value, kind) for value in leaf.value if _is_listed(value, kind)]
+    others = [value for value in leaf.value if not _is_listed(value, kind)]
+    each = [comparison_text(Comparison(leaf.field, "==", value), column, kind) for value in others]
+    constants, terms = [text for text in listed if text is not None], [text for text in each if text is not None]
+    if len(constants) + len(terms) < len(leaf.value):
+        return None
+    name = quoted(column)
+    among = [f"({name} IS NOT NULL AND {name} IN ({', '.join(constants)}))"] if constants else []
+    return f"({' OR '.join([*among, *terms] or [FALSE])})"
+
+
+def _is_listed(value: Any, kind: pa.DataType) -> bool:
+    """Return True if IN takes the constant of a value, that is, if no column is cast to compare it."""
+    if isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(kind):
+        bits = kind.bit_width - 1
+        return bool(pa.types.is_signed_integer(kind)) and -(1 << bits) <= value < 1 << bits
+    if isinstance(value, (int, float)):
+        return bool(pa.types.is_float64(kind) or pa.types.is_boolean(kind))
+    return value is not None
 
 
 def literal(value: Any, kind: pa.DataType) -> str | None:

@@ -150,6 +150,7 @@ class DocumentTable:
         self._wanted = MetadataColumns(
             self.path, as_text(metadata_column, "metadata_column", allow_null=True), arrow_types(metadata_columns or {})
         )
+        self._require_own_names()
         self._options = dict(options or {})
         self._conf = {key: str(value) for key, value in self._options.items()}
         require_known(self._conf)
@@ -184,7 +185,7 @@ class DocumentTable:
     def delete(self, ids: Iterable[str] | None = None) -> int:
         """Delete documents by one commit and return how many there were; None deletes all. Unknown ids are ignored."""
         with self.turn():
-            known = self.ids(None if ids is None else self._ids_text(self._listed(ids)))
+            known = self.ids(None if ids is None else self._ids_text(self.listed(ids)))
             if known:
                 self._commit(pa.table({self.id_column: pa.array(known, pa.string())}), "delete", {})
         return len(known)
@@ -203,7 +204,7 @@ class DocumentTable:
 
     def get(self, ids: Iterable[str], as_of: Any = None) -> list[Stored]:
         """Return documents with their vectors in the order of `ids`, without those that the table does not have."""
-        wanted = self._listed(ids)
+        wanted = self.listed(ids)
         found = {each.id: each for each in self.read(self._ids_text(wanted), as_of, vectors=True)} if wanted else {}
         return [found[one] for one in dict.fromkeys(wanted) if one in found]
 
@@ -278,6 +279,16 @@ class DocumentTable:
         if self.metric == "cosine":
             return 1.0 - distance
         return 0.0 - distance if self.metric == "dot_product" else 1.0 / (1.0 + distance)
+
+    def listed(self, ids: Iterable[Any]) -> list[str]:
+        """Return ids as a list; raise InvalidTypeError if they are no list of texts that are not blank."""
+        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+            raise InvalidTypeError(f"ids must be a list of texts, not {kind_of(ids)}")
+        listed = list(ids)
+        for one in listed:
+            if not isinstance(one, str) or not one.strip():
+                raise InvalidTypeError(f"an id must be a text that is not blank, not {one!r}")
+        return listed
 
     def _matching(self, snapshot: Snapshot, given: Filter, texts: bool, vectors: bool) -> list[Stored]:
         """Return the documents that pass a filter, in the order of their ids; without `texts` their ids count alone."""
@@ -368,21 +379,30 @@ class DocumentTable:
             )
         return named
 
+    def _require_own_names(self) -> None:
+        """Raise InvalidArgumentError if two columns share a name, without regard to case, or one is Hudi's."""
+        single = {"id_column": self.id_column, "text_column": self.text_column, "vector_column": self.vector_column}
+        named = [*single.items(), *(("metadata_columns", name) for name in self._wanted.types)]
+        named += [] if self._wanted.json is None else [("metadata_column", self._wanted.json)]
+        taken: dict[str, str] = {}
+        for argument, name in named:
+            if name.lower().startswith("_hoodie_"):
+                raise InvalidArgumentError(
+                    f"{argument} has the name '{name}', and those that begin with '_hoodie_' are Hudi's; give another"
+                )
+            if name.lower() in taken:
+                raise InvalidArgumentError(
+                    f"{argument} has the name '{name}', which {taken[name.lower()]} has too, and case does not count; "
+                    "give each column another name"
+                )
+            taken[name.lower()] = argument
+
     def _checked_ids(self, ids: Sequence[Any]) -> list[str]:
-        listed, seen = self._listed(ids), set[str]()
+        listed, seen = self.listed(ids), set[str]()
         for one in listed:
             if one in seen:
                 raise InvalidArgumentError(f"id '{one}' is given twice; give each document of a call its own id")
             seen.add(one)
-        return listed
-
-    def _listed(self, ids: Iterable[Any]) -> list[str]:
-        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-            raise InvalidTypeError(f"ids must be a list of texts, not {kind_of(ids)}")
-        listed = list(ids)
-        for one in listed:
-            if not isinstance(one, str) or not one.strip():
-                raise InvalidTypeError(f"an id must be a text that is not blank, not {one!r}")
         return listed
 
     def _ids_text(self, ids: Sequence[str]) -> str:

@@ -277,9 +277,16 @@ class HudiDocumentStore:
         Args:
             document_ids: The ids.
 
+        Raises:
+            InvalidTypeError: They are no list, such as None.
+
         Example:
             >>> HudiDocumentStore("/tmp/haystack-none", spark=spark).delete_documents(["unknown"])
         """
+        if not isinstance(document_ids, Iterable) or isinstance(document_ids, (str, bytes, Mapping)):
+            raise InvalidTypeError(
+                f"document_ids must be a list of ids, not {kind_of(document_ids)}; delete_all_documents deletes all"
+            )
         self._table.delete(document_ids)
 
     def delete_all_documents(self) -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["HudiVectorStore"]
 
 _REF = "ref_doc_id"
+_SAME_AS_REF = ("doc_id", "document_id")
 _OPERATORS = {"==": "==", "!=": "!=", ">": ">", ">=": ">=", "<": "<", "<=": "<=", "in": "in", "nin": "not in"}
 
 
@@ -181,10 +182,11 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
     def _condition(
         self, ids: Sequence[str] | None, filters: MetadataFilters | None, documents: Sequence[str] | None = None
     ) -> _Filter | None:
+        among = None if ids is None else self._table.listed(ids)
         every = [filters] if filters is not None and filters.filters else []
-        every += [_of_document(documents)] if documents else []
+        every += [_of_document(self._table.listed(documents))] if documents else []
         wanted = MetadataFilters(filters=every)
-        return _Filter(wanted, self._table.id_column, ids) if every or ids is not None else None
+        return _Filter(wanted, self._table.id_column, among) if every or among is not None else None
 
 
 def _is_empty(filters: MetadataFilters) -> bool:
@@ -196,7 +198,7 @@ class _Filter:
     """A filter of LlamaIndex, whose own function decides what columns do not express, and ids of nodes."""
 
     def __init__(self, filters: MetadataFilters, id_column: str, ids: Sequence[str] | None = None) -> None:
-        self._filters = filters
+        self._filters = _of_columns(filters)
         self._id_column = id_column
         self._ids = ids
 
@@ -218,6 +220,17 @@ class _Filter:
 
 def _of_document(documents: Sequence[str]) -> MetadataFilters:
     return MetadataFilters(filters=[MetadataFilter(key=_REF, value=list(documents), operator="in")])
+
+
+def _of_columns(given: MetadataFilters) -> MetadataFilters:
+    """Return a filter with the name of the column for each name that LlamaIndex gives the id of a node's document."""
+    terms: list[MetadataFilters | MetadataFilter] = []
+    for one in given.filters:
+        if isinstance(one, MetadataFilters):
+            terms.append(_of_columns(one))
+        else:
+            terms.append(one.model_copy(update={"key": _REF}) if one.key in _SAME_AS_REF else one)
+    return MetadataFilters(filters=terms, condition=given.condition)
 
 
 def _tree(given: MetadataFilters | MetadataFilter) -> Comparison | Logic:

@@ -80,7 +80,7 @@ DATE = {"field": "meta.date", "operator": ">", "value": "1972-12-11T19:54:58"}
     [
         (CHAPTER, "(`chapter` <=> 'intro')", True),
         ({"operator": "NOT", "conditions": [CHAPTER]}, "(NOT ((`chapter` <=> 'intro')))", True),
-        ({"field": "id", "operator": "in", "value": ["a"]}, "(FALSE OR (`key` <=> 'a'))", True),
+        ({"field": "id", "operator": "in", "value": ["a"]}, "((`key` IS NOT NULL AND `key` IN ('a')))", True),
         (DATE, None, False),
         ({"operator": "AND", "conditions": [CHAPTER, DATE]}, "(`chapter` <=> 'intro')", False),
         ({"operator": "OR", "conditions": [CHAPTER, DATE]}, None, False),
