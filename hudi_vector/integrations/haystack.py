@@ -283,10 +283,8 @@ class HudiDocumentStore:
         Example:
             >>> HudiDocumentStore("/tmp/haystack-none", spark=spark).delete_documents(["unknown"])
         """
-        if not isinstance(document_ids, Iterable) or isinstance(document_ids, (str, bytes, Mapping)):
-            raise InvalidTypeError(
-                f"document_ids must be a list of ids, not {kind_of(document_ids)}; delete_all_documents deletes all"
-            )
+        if document_ids is None:
+            raise InvalidTypeError("document_ids must be a list of ids, not None; delete_all_documents deletes all")
         self._table.delete(document_ids)
 
     def delete_all_documents(self) -> None:
