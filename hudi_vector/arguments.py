@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,10 @@ def refuse_unknown(function: Callable[..., Any], given: Iterable[str]) -> None:
             raise InvalidTypeError(f"{called} has no argument '{name}'; {hint}")
 
 
+@overload
+def as_text(value: Any, name: str) -> str: ...
+@overload
+def as_text(value: Any, name: str, allow_null: bool) -> str | None: ...
 def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:
     """Return a text argument, or None if `allow_null`; raise InvalidTypeError if it is not text, or blank."""
     if value is None and allow_null:
@@ -114,7 +118,7 @@ def checked_names(columns: Any) -> tuple[str, ...] | None:
         return None
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise InvalidTypeError(f"columns must be a list of names, not {_shown(columns)}")
-    return tuple(as_text(name, "columns") or "" for name in columns)
+    return tuple(as_text(name, "columns") for name in columns)
 
 
 def as_k(value: Any) -> int:

@@ -134,9 +134,9 @@ def session(
 
     if not isinstance(quiet, bool):
         raise InvalidTypeError(f"quiet must be true or false, not {quiet!r}")
-    builder = SparkSession.builder.appName(as_text(app, "app") or "")
+    builder = SparkSession.builder.appName(as_text(app, "app"))
     if master is not None:
-        builder.master(as_text(master, "master") or "")
+        builder.master(as_text(master, "master"))
     for key, value in {**_settings_of(config), **_named_settings(settings)}.items():
         builder.config(key, value)
     if quiet and SparkContext._active_spark_context is None:
@@ -198,7 +198,7 @@ def _settings_of(config: object) -> dict[str, str]:
     """Return settings as text; raise InvalidTypeError if they are no mapping of names."""
     if config is not None and not isinstance(config, Mapping):
         raise InvalidTypeError(f"config must be a mapping of Spark's settings by name, not {kind_of(config)}")
-    return {as_text(key, "config") or "": _as_setting(value) for key, value in (config or {}).items()}
+    return {as_text(key, "config"): _as_setting(value) for key, value in (config or {}).items()}
 
 
 def _named_settings(settings: Mapping[str, object]) -> dict[str, str]:

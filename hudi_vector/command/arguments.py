@@ -129,15 +129,16 @@ output = several(
 def the_table(table: str | None, named_table: str | None) -> str:
     """Return the table that was given as an argument or as ``--table``; raise InvalidArgumentError without just one.
 
-    It is raised also for a path that is not UTF-8.
+    InvalidTypeError if it is blank, which would else be the current folder; it is raised also for a path that is not
+    UTF-8.
     """
+    from hudi_vector.arguments import as_text
     from hudi_vector.storage import path_text
 
     given = [name for name in (table, named_table) if name is not None]
     if len(given) != 1:
         raise InvalidArgumentError("give one table, by its path or its name" + (", not two" if given else ""))
-    found: str = path_text(given[0])
-    return found
+    return as_text(path_text(given[0]), "table")
 
 
 table = several(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +11,7 @@ import click
 from hudi_vector.command.arguments import columns_of, conf, form, several, table, text, the_table
 from hudi_vector.command.endings import DONE, PROBLEMS, say
 from hudi_vector.command.groups import HELP, Group
-from hudi_vector.command.rows import write_rows
+from hudi_vector.command.rows import standard_output, write_rows
 from hudi_vector.command.sessions import new_session, session_or_settings
 from hudi_vector.errors import InvalidArgumentError, UnsupportedTableError
 from hudi_vector.options import Settings
@@ -131,7 +130,8 @@ def _row(key: str, value: bytes | None, form: str) -> dict[str, Any]:
 def _write(place: str, value: bytes | None) -> None:
     """Write a blob, of which nothing is left for NULL, to a file or standard output."""
     if place == "-":
-        sys.stdout.buffer.write(value or b"")
+        with standard_output() as out:
+            out.buffer.write(value or b"")
         return
     with open(place, "wb") as file:
         file.write(value or b"")

@@ -35,8 +35,6 @@ class Command(click.Command):
         try:
             with without_bars() if ctx.params.get("quiet") else nullcontext(), _counted(ctx.meta.get(METRICS)):
                 return super().invoke(ctx)
-        except BrokenPipeError:  # whoever read the rows has seen enough, which click ends without a sentence
-            raise
         except expected() as problem:
             raise ended(_name(ctx), problem) from problem
 

@@ -15,6 +15,7 @@ from hudi_vector.command.endings import DONE, PROBLEMS, WRONG_USE, Ended, say
 from hudi_vector.command.groups import HELP, Group, wrong_use
 from hudi_vector.command.index import index
 from hudi_vector.command.reference import bundles, options
+from hudi_vector.command.rows import write_text
 from hudi_vector.command.search import explain, replay, search
 from hudi_vector.command.services import FORMER, services
 from hudi_vector.command.table import table
@@ -26,7 +27,7 @@ __all__ = ["main"]
 
 def _show_completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:  # noqa: ARG001
     if shell is not None and not ctx.resilient_parsing:
-        click.echo(script(shell))
+        write_text(script(shell))
         ctx.exit(DONE)
 
 

@@ -12,7 +12,7 @@ from hudi_vector.command.arguments import among, form
 from hudi_vector.command.cells import of_bytes, of_duration
 from hudi_vector.command.endings import DONE, PROBLEMS, say
 from hudi_vector.command.groups import HELP, Command
-from hudi_vector.command.rows import write_rows
+from hudi_vector.command.rows import write_rows, write_text
 
 if TYPE_CHECKING:
     from hudi_vector.options import Option
@@ -40,7 +40,7 @@ def options(word: str | None, form: str) -> int:
     wanted = (word or "").lower()
     found = [option for option in ALL if wanted in f"{option.key} {option.description}".lower()]
     if found and form == "table":
-        click.echo("\n".join(_entry(option) for option in found))
+        write_text("\n".join(_entry(option) for option in found))
     elif found:
         write_rows([_row(option) for option in found], form)
     if found:

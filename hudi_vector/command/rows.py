@@ -1,8 +1,9 @@
-"""The rows that a command prints to standard output: a table, JSON, or CSV."""
+"""Standard output: rows as a table, JSON or CSV, and text."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import json
 import math
@@ -10,11 +11,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from hudi_vector.command.cells import cell, heading, is_number
 
-__all__ = ["FORMATS", "write_rows"]
+__all__ = ["FORMATS", "standard_output", "write_rows", "write_text"]
 
 FORMATS = ("table", "json", "csv")
 _GAP = 2
@@ -29,12 +30,34 @@ def write_rows(rows: Rows, form: str) -> None:
     JSON is one object a line. A table fits the terminal: where it is too wide, cells are wrapped, or each row becomes
     a block with one line for each column. Without a terminal, each row is one line, unless ``COLUMNS`` is set.
     """
-    if form == "json":
-        sys.stdout.writelines(f"{_json(dict(row))}\n" for row in rows)
-    elif form == "csv":
-        _write_csv(rows)
-    else:
-        sys.stdout.writelines(f"{line.rstrip()}\n" for line in _table(rows, _width()))
+    with standard_output() as out:
+        if form == "json":
+            out.writelines(f"{_json(dict(row))}\n" for row in rows)
+        elif form == "csv":
+            _write_csv(rows, out)
+        else:
+            out.writelines(f"{line.rstrip()}\n" for line in _table(rows, _width()))
+
+
+def write_text(text: str) -> None:
+    """Write a text and a line break."""
+    with standard_output() as out:
+        out.write(f"{text}\n")
+
+
+@contextlib.contextmanager
+def standard_output() -> Iterator[TextIO]:
+    """Yield standard output, and flush it when the block ends.
+
+    That its reader has closed it, as ``head`` does once it has seen enough, is no error: the rest is written nowhere.
+    """
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # also what the buffer still holds, which Python writes as it ends
+        os.close(nowhere)
 
 
 def _json(value: Any) -> str:
@@ -60,12 +83,12 @@ def _raw(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def _write_csv(rows: Rows) -> None:
+def _write_csv(rows: Rows, out: TextIO) -> None:
     if not rows:
         return
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(rows[0])
-    out.writerows([_csv_value(value) for value in row.values()] for row in rows)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows[0])
+    writer.writerows([_csv_value(value) for value in row.values()] for row in rows)
 
 
 def _csv_value(value: Any) -> Any:

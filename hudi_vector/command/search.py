@@ -28,7 +28,7 @@ from hudi_vector.command.arguments import (
 from hudi_vector.command.endings import DONE, PROBLEMS, REFUSED, WRONG_USE, Ended, say
 from hudi_vector.command.groups import HELP, Command
 from hudi_vector.command.queries import is_key, query_of_file, query_of_row, query_of_text
-from hudi_vector.command.rows import write_rows
+from hudi_vector.command.rows import write_rows, write_text
 from hudi_vector.command.sessions import settings_alone
 from hudi_vector.errors import (
     DimensionMismatchError,
@@ -126,7 +126,7 @@ def explain(form: str, **given: Any) -> int:
         run = table.search_batch if asked.is_batch else table.search
         plan = hv.explain(run, query, asked.k, columns=asked.shown(), **more)
     if form == "table":
-        click.echo(plan)
+        write_text(plan)
     else:
         write_rows([{"plan": plan}], form)
     return DONE

@@ -144,7 +144,7 @@ def serve(
         raise InvalidTypeError(f"port must be a whole number from 0 to 65535, not {port!r}")
     if not 0 <= port <= 65535:
         raise InvalidArgumentError(f"port must be a whole number from 0 to 65535, not {port}")
-    host = as_text(address, "address") or ""
+    host = as_text(address, "address")
     known = _turned_on(tables, storage_options, every).registry
     try:
         server, thread = library().start_http_server(port, host, known)
@@ -233,7 +233,7 @@ def _sources(tables: Any, storage_options: Any) -> list[Source]:
     settings = Settings({str(key): str(value) for key, value in (storage_options or {}).items()})
     found = []
     for table in tables:
-        path = as_text(path_text(table), "tables") or ""
+        path = as_text(path_text(table), "tables")
         if "/" not in path:
             raise InvalidArgumentError(f"metrics read tables by their path, without Spark, and '{path}' is not one")
         root, _, options = locate_here(path, settings)

@@ -88,7 +88,7 @@ def resolve_name(spark: SparkSession, name: str | os.PathLike[str]) -> Target:
         raise not_a_session(spark)
     require_running(spark)
     require_known_in_session(session_settings(spark))
-    name = as_text(path_text(name), "table") or ""
+    name = as_text(path_text(name), "table")
     opened = _opened(spark, name)
     known = None if opened is None else _TARGETS.get(opened.key)
     if known is not None:
@@ -121,7 +121,7 @@ def table_named(spark: SparkSession, name: str | os.PathLike[str], look: bool = 
     if isinstance(spark, SparkSession):
         require_running(spark)
         require_known_in_session(session_settings(spark))
-        path = as_text(path_text(name), "table") or ""
+        path = as_text(path_text(name), "table")
         if is_path(path) and scheme_of(path) != "file":
             source = Source(normalise(path), path, storage_options(spark, normalise(path)), path.rstrip("/"))
             if not look or _has_commits(source):

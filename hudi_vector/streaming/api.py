@@ -119,13 +119,13 @@ def vector_search(
     """
     spark = session_of(stream)
     checked = StreamConfig.of({} if config is None else config, settings_of(spark))
-    query = vector_column(stream.schema, as_text(query_column, "query_column") or "", "the stream", None)
+    query = vector_column(stream.schema, as_text(query_column, "query_column"), "the stream", None)
     outer = one_of(join_type, "join_type", JOINS) == "left_outer"
     side = search_side(spark, table)
     search = checked_search(
         spark,
         side.target,
-        as_text(column, "column") or "",
+        as_text(column, "column"),
         query.dimension or None,
         k=as_k(k),
         metric=metric,
@@ -222,7 +222,7 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
 
 def one_of(value: Any, name: str, allowed: Sequence[str]) -> str:
     """Return an argument that must be one of some words, in lower case; raise InvalidArgumentError for other words."""
-    text = (as_text(value, name) or "").strip().lower()
+    text = (as_text(value, name)).strip().lower()
     if text not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give {' or '.join(repr(one) for one in allowed)}")
     return text

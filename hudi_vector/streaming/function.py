@@ -59,7 +59,7 @@ def stream_function(spark: SparkSession, expressions: Expressions) -> JavaObject
     unfit = set(tables) - {"input", "search_table"}
     if unfit:
         raise InvalidTypeError(f"the argument '{unfit.pop()}' must be a constant, not a table")
-    column, query_column = (as_text(values[name], name) or "" for name in ("column_to_search", "column_to_query"))
+    column, query_column = (as_text(values[name], name) for name in ("column_to_search", "column_to_query"))
     found = vector_search(
         tables["input"],
         tables["search_table"] if "search_table" in tables else values["search_table"],

@@ -51,7 +51,7 @@ def search_side(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) 
     if isinstance(table, DataFrame):
         target = resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
     else:
-        target = resolve_name(spark, as_text(path_text(table), "search_table") or "")
+        target = resolve_name(spark, as_text(path_text(table), "search_table"))
     side = SearchSide(target, target.source) if target.source is not None else _filtered(spark, target)
     if side.target.as_of is not None:
         raise UnsupportedTableError(

@@ -104,7 +104,7 @@ def watch_search(
         >>> changes = hv.watch_search(spark, "products", "embedding", Q, 10, checkpoint="/tmp/watched")
         >>> query = changes.writeStream.option("checkpointLocation", "/tmp/watched").toTable("ranking")
     """
-    name = as_text(path_text(table), "table") or ""
+    name = as_text(path_text(table), "table")
     source = resolve_name(spark, name).table()
     opened = NativeTable(source)
     _require_watchable(opened)
@@ -154,7 +154,7 @@ def _begin(spark: SparkSession, table: NativeTable, start: Any, checkpoint: str 
                 "start is stored"
             )
         return _completed(spark, table, start)
-    uri = normalise(as_text(path_text(checkpoint), "checkpoint") or "")
+    uri = normalise(as_text(path_text(checkpoint), "checkpoint"))
     storage, folder = open_storage(uri, storage_options(spark, uri)), join(uri, _FOLDER)
     stored = _START.newest(storage, folder)
     if stored is not None:

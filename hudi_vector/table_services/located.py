@@ -43,7 +43,7 @@ def locate_here(name: Any, settings: Settings | None = None, look: bool = True) 
     Raise InvalidArgumentError for a catalog name, or if there are no settings for a path on other storage, and
     TableNotFoundError if there is no such table.
     """
-    path = as_text(path_text(name), "table") or ""
+    path = as_text(path_text(name), "table")
     if not is_here(path) and (settings is None or "/" not in path):
         raise InvalidArgumentError(f"'{path}' is found by a session only; give one, or a path on this machine")
     root, options = normalise(path), StorageOptions.of({} if settings is None else settings.values)

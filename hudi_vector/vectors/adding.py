@@ -83,7 +83,7 @@ def add_column(
 
 
 def _new_name(column: object) -> str:
-    name = (as_text(column, "column") or "").strip()
+    name = (as_text(column, "column")).strip()
     if name.startswith("_hoodie_") or "." in name:
         raise InvalidArgumentError(
             f"column '{name}' cannot be added: names with a dot are of nested fields, and _hoodie_ begins the names of "

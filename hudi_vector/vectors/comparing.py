@@ -195,7 +195,7 @@ def compare(
         >>> len(result.rows())
         2
     """
-    k, name = as_k(k), as_text(key, "key") or ""
+    k, name = as_k(k), as_text(key, "key")
     asked = [as_queries(old_queries), as_queries(new_queries)]
     count = len(asked[0])
     if not count or count != len(asked[1]):
@@ -206,7 +206,7 @@ def compare(
         )
     right = _right(labels, count)
     search = {"k": k, "metric": metric, "filter": filter, "as_of": as_of}
-    columns = [as_text(old, "old") or "", as_text(new, "new") or ""]
+    columns = [as_text(old, "old"), as_text(new, "new")]
     found = [
         _answers(spark, table, column, queries, name, search) for column, queries in zip(columns, asked, strict=True)
     ]

@@ -175,7 +175,7 @@ def find_vectors(
         >>> len(hv.vectors.find_vectors(spark, "articles", "old")) > 0
         True
     """
-    name, label = as_text(column, "column") or "", as_text(path_text(table), "table") or ""
+    name, label = as_text(column, "column"), as_text(path_text(table), "table")
     root, spelled, options = locate_anyhow(spark, label)
     return Listed(_holders(NativeTable(Source(root, label, options, spelled)), name))
 

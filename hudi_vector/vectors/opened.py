@@ -41,7 +41,7 @@ def opened_for_change(
         )
     set_here = {key: value for key in LOCKING if (value := spark.conf.get(key, None)) is not None}
     settings = {**set_here, **hudi_settings(options)}
-    return Rewriting(spark, as_text(path_text(table), "table") or "", known, settings)
+    return Rewriting(spark, as_text(path_text(table), "table"), known, settings)
 
 
 def data_columns(frame: DataFrame) -> list[str]:
@@ -51,7 +51,7 @@ def data_columns(frame: DataFrame) -> list[str]:
 
 def found_column(schema: StructType, column: object, table: str) -> str:
     """Return a column's name as the table spells it; raise UnknownColumnError if there is none."""
-    wanted = as_text(column, "column") or ""
+    wanted = as_text(column, "column")
     for name in schema.names:
         if name.lower() == wanted.lower():
             return str(name)

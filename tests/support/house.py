@@ -186,7 +186,7 @@ integrations                both     arguments blobs.samples errors events index
 sql                         both     errors spark.blobs spark.catalyst spark.hybrid spark.join spark.search streaming
 worker_daemon               both     blobs.storing query query.join spark.blobs writing.blobs writing.rewriting workers
 sessions                    both     arguments errors jars quiet spark.catalyst sql
-command                     both     blobs command.vectors errors index.kinds jars kernels.metrics metrics options
+command                     both     arguments blobs command.vectors errors index.kinds jars kernels.metrics metrics options
                                      progress query query.opened read schema spark.catalyst storage table table_services
                                      table_services.cleaning table_services.clustering table_services.erasure
                                      table_services.maintenance table_services.plans version

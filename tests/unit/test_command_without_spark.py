@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from support import servers
 from support.blob_states import DAY, BlobTable, blob, write_id
+from support.commands import unread
 from support.written_table import Row, WrittenTable
 
 import hudi_vector as hv
@@ -282,6 +283,10 @@ def test_blobs_are_counted_checked_and_read_without_spark(ran: Ran, table: BlobT
     assert (wrong, no_blob, pair) == ((2, []), (2, []), (2, []))
     assert main([*get, "2", "--column", "img", "--out", str(tmp_path / "two")]) == 0
     assert (tmp_path / "two").read_bytes() == b"5678"
+    assert unread(*get, "2", "--column", "img", "--out", "-") == (0, "")
+    code, sentence = unread(*get, "1", "9", "--column", "img", "--format", "json")
+    assert code == 1
+    assert "9" in sentence
     assert hv.blobs.get(None, table.path, [1, 2], "img") == {1: b"234", 2: b"5678"}
     with pytest.raises(InvalidArgumentError, match="'photos' is found by a session only; give one, or a path"):
         hv.blobs.get(Settings(), "photos", ["1"], "img")

@@ -16,7 +16,7 @@ __all__ = ["blob_path", "blob_path_or_none", "source_here"]
 
 def source_here(settings: Settings, table: str | os.PathLike[str]) -> Source:
     """Return the table at a path; raise InvalidArgumentError for a name, which only a catalog knows."""
-    name = as_text(path_text(table), "table") or ""
+    name = as_text(path_text(table), "table")
     if "/" not in name:
         raise InvalidArgumentError(f"'{name}' is found by a session only; give one, or a path")
     return Source(normalise(name), name, StorageOptions.of(settings.values))

@@ -124,7 +124,7 @@ def _columns(value: Any) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else list(value)
     if not names:
         raise InvalidArgumentError("group_by names no column; name at least one, or leave it out")
-    return tuple(as_text(name, "group_by") or "" for name in names)
+    return tuple(as_text(name, "group_by") for name in names)
 
 
 def _rows(value: Any) -> int:

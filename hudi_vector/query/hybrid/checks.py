@@ -67,7 +67,7 @@ def as_search_columns(value: Any, argument: str = "search_columns") -> tuple[str
         raise InvalidTypeError(f"{argument} must be a list of column names, not {value!r}")
     if not len(value):
         raise InvalidArgumentError(f"{argument} is an empty list; name at least one column")
-    return tuple(as_text(name, argument) or "" for name in value)
+    return tuple(as_text(name, argument) for name in value)
 
 
 def as_weights(value: Any, columns: int, fusion: str) -> tuple[float, ...]:
@@ -124,7 +124,7 @@ def as_metrics(value: Any, columns: int) -> tuple[str, ...]:
 
 def as_fusion(value: Any) -> str:
     """Return the fusion of scores, ``weighted`` (the default) or ``rrf``; raise InvalidArgumentError otherwise."""
-    name = "weighted" if value is None else (as_text(value, "fusion") or "").strip().lower()
+    name = "weighted" if value is None else (as_text(value, "fusion")).strip().lower()
     if name not in FUSIONS:
         raise InvalidArgumentError(f"unknown fusion {value!r}; give {' or '.join(FUSIONS)}")
     return name

@@ -823,17 +823,17 @@ def open(  # noqa: A001 - hv.open, as files are opened
     storage = StorageOptions.of({**of_storage, **kept})
     named_zone = as_zone(zone)
     if index_directory is not None:
-        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory") or ""
+        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory")
     ahead: IndexesAhead | None = None
     source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
     if files is not None:
         source = PlainFiles(files, storage, name)
     elif delta is not None:
-        source = DeltaFiles(as_text(path_text(delta), "delta") or "", storage, of_storage, name, version)
+        source = DeltaFiles(as_text(path_text(delta), "delta"), storage, of_storage, name, version)
     elif lance is not None:
-        source = LanceDataset(as_text(path_text(lance), "lance") or "", storage, version)
+        source = LanceDataset(as_text(path_text(lance), "lance"), storage, version)
     else:
-        path = as_text(path_text(table), "table") or ""
+        path = as_text(path_text(table), "table")
         place = Source(normalise(path), path, storage)
         ahead = look_ahead(place, name, conf)
         source = NativeTable(place)

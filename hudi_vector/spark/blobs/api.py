@@ -239,7 +239,7 @@ def _value(given: Any) -> Column:
 
 
 def _column(given: ColumnOrName) -> Column:
-    return given if isinstance(given, Column) else F.col(as_text(given, "column") or "")
+    return given if isinstance(given, Column) else F.col(as_text(given, "column"))
 
 
 def _new_names(given: Mapping[str, str] | None, df: DataFrame) -> dict[str, str]:

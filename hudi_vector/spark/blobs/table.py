@@ -187,7 +187,7 @@ def table_source(spark: SparkSession, name: str | os.PathLike[str], look: bool =
     Raises TableNotFoundError if there is no such table, UnsupportedTableError if it is not a Hudi table or the view
     does more than name it.
     """
-    shown = as_text(path_text(name), "table") or ""
+    shown = as_text(path_text(name), "table")
     return replace(table_named(spark, shown, look), name=shown)
 
 

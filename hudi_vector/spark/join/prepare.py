@@ -101,7 +101,7 @@ def prepare(
     asking = _left_side(session, left, query_column)
     found, found_label, stored = _frame(session, right, "right")
     require_distinct(found, found_label)
-    vector = as_text(column, "column") or ""
+    vector = as_text(column, "column")
     decoded = None if stored else bytes_source(session, found, vector, found_label)
     found = decoded.frame if decoded else found
     asked = asked_condition(session, asking, found.schema, found_label, condition)
@@ -217,7 +217,7 @@ def _frame(spark: SparkSession, side: Any, name: str) -> tuple[DataFrame, str, t
     side = path_text(side)
     if not isinstance(side, str):
         raise InvalidTypeError(f"the {name} side must be a DataFrame or the name of a table, not {side!r}")
-    stored = stored_snapshot(spark, as_text(side, name) or "")
+    stored = stored_snapshot(spark, as_text(side, name))
     frame = stored_frame(spark, stored[1]) if stored else resolve_name(spark, side).frame(spark)
     return frame, side, stored
 
@@ -227,7 +227,7 @@ def _left_side(spark: SparkSession, left: Any, vector: Any) -> LeftSide:
     if frame.isStreaming:
         raise InvalidArgumentError("the left side is a stream; use it batch by batch, in foreachBatch")
     require_distinct(frame, label)
-    return LeftSide(label, frame, vector_column(frame.schema, as_text(vector, "query_column") or "", label, None))
+    return LeftSide(label, frame, vector_column(frame.schema, as_text(vector, "query_column"), label, None))
 
 
 def require_distinct(frame: DataFrame, label: str) -> None:
@@ -251,7 +251,7 @@ def _require_free(names: list[str], label: str, added: Mapping[str, str]) -> Non
 
 def _added_names(rank: Any, distance: Any, grouped: bool) -> dict[str, str]:
     """Return the names of the columns that the join adds, each by the argument that gives it or adds the column."""
-    added = {name: as_text(value, name) or "" for name, value in (("rank_column", rank), ("distance_column", distance))}
+    added = {name: as_text(value, name) for name, value in (("rank_column", rank), ("distance_column", distance))}
     if grouped:
         added[_GROUPS] = GROUP_RANK
     for (one, name), (other, same) in combinations(added.items(), 2):
@@ -262,7 +262,7 @@ def _added_names(rank: Any, distance: Any, grouped: bool) -> dict[str, str]:
 
 def one_of(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     """Return a word in lower case; raise InvalidTypeError if it is not a text, InvalidArgumentError if not allowed."""
-    text = (as_text(value, name) or "").strip().lower()
+    text = (as_text(value, name)).strip().lower()
     if text not in allowed:
         raise InvalidArgumentError(f"unknown {name} {value!r}; give one of {', '.join(allowed)}")
     return text

@@ -209,7 +209,7 @@ def target_of(spark: SparkSession, table: str | os.PathLike[str] | DataFrame) ->
     """Return the target of a name, a path or a DataFrame."""
     if isinstance(table, DataFrame):
         return resolve_frame(spark, table._jdf.queryExecution().analyzed(), "the DataFrame")
-    return resolve_name(spark, as_text(path_text(table), "table") or "")
+    return resolve_name(spark, as_text(path_text(table), "table"))
 
 
 def _query_rows(spark: SparkSession, queries: Any, query_column: str | None) -> QueryRows:

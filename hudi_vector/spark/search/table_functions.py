@@ -234,7 +234,7 @@ def _chosen_column(spark: SparkSession, target: Target, instant: AsOf | None) ->
 def _execution(execution: Any) -> str:
     if execution is None:
         return "auto"
-    name = (as_text(execution, "execution") or "").strip().lower()
+    name = (as_text(execution, "execution")).strip().lower()
     if name not in ("auto", "local", "distributed"):
         raise InvalidArgumentError(f"unknown execution {execution!r}; give auto, local or distributed")
     return name

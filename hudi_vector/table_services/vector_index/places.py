@@ -164,7 +164,7 @@ class IndexSubject:
         Raise InvalidArgumentError if the column's vectors have no common length or executors cannot reach the
         directory, and UnsupportedTableError if only Spark can read the table's files.
         """
-        name = as_text(column, "column") or ""
+        name = as_text(column, "column")
         if self.directory is not None and self.spark is not None:
             context = self.spark.sparkContext
             seen_with = self._options(self.directory)
@@ -302,7 +302,7 @@ class IndexSubject:
         if self.files is not None:
             first = next(iter(self.files), "") if isinstance(self.files, list) else ""
             return PlainFiles(self.files, self._options(str(first)), column).snapshot()
-        uri = as_text(self.delta, "delta") or ""
+        uri = as_text(self.delta, "delta")
         return DeltaFiles(uri, self._options(uri), dict(self.storage_options or {}), column).snapshot()
 
     def _options(self, uri: str) -> StorageOptions:
