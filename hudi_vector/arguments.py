@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -26,13 +27,16 @@ __all__ = [
     "as_count",
     "as_distance",
     "as_k",
+    "as_seconds",
     "as_settings",
     "as_share",
     "as_text",
     "as_vector",
     "checked_names",
+    "is_unicode",
     "known_arguments",
     "refuse_unknown",
+    "require_unicode",
 ]
 
 MAXIMUM_K = 100_000
@@ -112,6 +116,31 @@ def as_text(value: Any, name: str, allow_null: bool = False) -> str | None:
     return value
 
 
+def is_unicode(text: str) -> bool:
+    r"""Return False for a text that holds half of a surrogate pair, which UTF-8 has no bytes for.
+
+    Example:
+        >>> is_unicode("caf\u00e9"), is_unicode("caf\udce9")
+        (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def require_unicode(text: str, place: str) -> None:
+    """Raise InvalidArgumentError, which names the place and what lies around it, for half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        around = text[max(0, problem.start - 20) : problem.start + 20]
+        raise InvalidArgumentError(
+            f"{place} holds half of a surrogate pair, which is no character, in {around!r}; remove it"
+        ) from None
+
+
 def checked_names(columns: Any) -> tuple[str, ...] | None:
     """Return a list of column names, or None for None; raise InvalidTypeError if it is not a list of names."""
     if columns is None:
@@ -121,11 +150,11 @@ def checked_names(columns: Any) -> tuple[str, ...] | None:
     return tuple(as_text(name, "columns") for name in columns)
 
 
-def as_k(value: Any) -> int:
+def as_k(value: Any, name: str = "k") -> int:
     """Return the number of neighbours; raise InvalidArgumentError unless it is a whole number from 1 to 100,000."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or not 1 <= int(value) <= MAXIMUM_K:
-        raise InvalidArgumentError(f"k must be a whole number from 1 to {MAXIMUM_K}, not {_shown(value)}")
+        raise InvalidArgumentError(f"{name} must be a whole number from 1 to {MAXIMUM_K}, not {_shown(value)}")
     return int(value)
 
 
@@ -141,6 +170,20 @@ def as_count(value: Any, name: str, least: int = 1) -> int | None:
     if int(value) > _LARGEST:
         raise InvalidArgumentError(f"{name} is a number of more than 64 bits; give {_LARGEST} or less")
     return int(value)
+
+
+def as_seconds(value: Any, name: str) -> float | None:
+    """Return a number of seconds, or None for None.
+
+    Raises InvalidTypeError if it is not a number, and InvalidArgumentError unless it is finite, and 0 or more.
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidTypeError(f"{name} must be a number of seconds, not {_shown(value)}")
+    if not 0 <= value <= sys.float_info.max:
+        raise InvalidArgumentError(f"{name} must be 0 seconds or more, and finite, not {_shown(value)}")
+    return float(value)
 
 
 def as_settings(value: Any, name: str) -> dict[str, str]:

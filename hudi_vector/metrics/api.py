@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hudi_vector.arguments import as_text, known_arguments
+from hudi_vector.arguments import as_seconds, as_text, known_arguments
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError
 from hudi_vector.events import listen
 from hudi_vector.metrics.library import library
@@ -94,7 +94,7 @@ def registry(
 
     Raises:
         MissingDependencyError: prometheus-client is not installed.
-        InvalidArgumentError: A table is not named by a path, or `every` is below 0.
+        InvalidArgumentError: A table is not named by a path, or `every` is below 0, or not finite.
         InvalidTypeError: An argument has the wrong type.
         TableNotFoundError: There is no Hudi table at a path.
 
@@ -208,7 +208,7 @@ def _turned_on(tables: Any, storage_options: Any, every: Any) -> Recorder:
     """Return the recorder of the process, which listens, after checking what it is to read besides."""
     global _recorder  # noqa: PLW0603 - one for the process, as the listener is
     library()
-    sources, seconds = _sources(tables, storage_options), _seconds(every)
+    sources, seconds = _sources(tables, storage_options), as_seconds(every, "every")
     from hudi_vector.metrics.recorder import Recorder
     from hudi_vector.metrics.tables import MOST_TABLES
 
@@ -239,13 +239,3 @@ def _sources(tables: Any, storage_options: Any) -> list[Source]:
         root, _, options = locate_here(path, settings)
         found.append(Source(root, path, options))
     return found
-
-
-def _seconds(every: Any) -> float | None:
-    if every is None:
-        return None
-    if isinstance(every, bool) or not isinstance(every, (int, float)):
-        raise InvalidTypeError(f"every must be a number of seconds, not {every!r}")
-    if not every >= 0:
-        raise InvalidArgumentError(f"every must be 0 seconds or more, not {every!r}")
-    return float(every)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from hudi_vector.arguments import is_unicode
 from hudi_vector.errors import DataFileError, InvalidArgumentError, MissingDependencyError, UnsupportedTableError
 from hudi_vector.storage import parallel
 from hudi_vector.storage.credentials.clients import (
@@ -147,10 +148,7 @@ def path_text(value: Any) -> Any:
 
 def _can_be_opened(path: str) -> bool:
     """Return False for a path with NUL, or with bytes that are not UTF-8, which Arrow opens neither of."""
-    try:
-        return b"\0" not in path.encode()
-    except UnicodeEncodeError:
-        return False
+    return "\0" not in path and is_unicode(path)
 
 
 def join(base: str, *parts: str) -> str:

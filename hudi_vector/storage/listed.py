@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hudi_vector.arguments import is_unicode
 from hudi_vector.errors import HudiVectorError
 from hudi_vector.storage import FileInfo, Storage
 
@@ -28,10 +29,10 @@ def with_names(files: Sequence[FileInfo]) -> tuple[list[FileInfo], list[str]]:
         >>> with_names([FileInfo("file:///t/caf\udce9", 1, 0)])[1]
         ["the name of 'file:///t/caf\\udce9' is not UTF-8; rename the file or remove it"]
     """
-    good = [info for info in files if _is_text(info.uri)]
+    good = [info for info in files if is_unicode(info.uri)]
     if len(good) == len(files):
         return good, []
-    odd = [info.uri for info in files if not _is_text(info.uri)]
+    odd = [info.uri for info in files if not is_unicode(info.uri)]
     return good, [f"the name of '{shown(uri)}' is not UTF-8; rename the file or remove it" for uri in sorted(odd)]
 
 
@@ -43,11 +44,3 @@ def shown(text: str) -> str:
         'caf\\udce9'
     """
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _is_text(uri: str) -> bool:
-    try:
-        uri.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -15,6 +15,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from hudi_vector.arguments import is_unicode
 from hudi_vector.errors import DataFileError
 
 if TYPE_CHECKING:
@@ -190,10 +191,8 @@ def _plain(kind: Any, value: Any, uri: str, name: str) -> Any:
             return value
         raise _unfit(uri, name, f"between {first} and {last}", value)
     if kind is str and isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise _unfit(uri, name, "text", value) from None
+        if not is_unicode(value):
+            raise _unfit(uri, name, "text", value)
         return value
     if kind is bool and isinstance(value, bool):
         return value

@@ -67,12 +67,12 @@ quiet                       ground   jars spark.catalyst
 shown                       ground
 kernels                     ground   errors kernels.metrics
 kernels.metrics             ground   errors kernels
-storage                     ground   errors options storage.credentials
+storage                     ground   arguments errors options storage.credentials
 storage.credentials         ground   errors storage
 table                       ground   errors options schema storage
 read                        ground   errors kernels read.parquet read.predicate schema storage table
 read.parquet                ground   errors kernels options read read.predicate storage table
-read.predicate              ground   errors schema
+read.predicate              ground   arguments errors schema
 read.logs                   ground   errors kernels read read.parquet storage table
 spark.catalyst              ground   errors read read.predicate schema table version workers
 spark                       ground   arguments errors options read read.predicate schema spark.catalyst storage table

@@ -10,7 +10,18 @@ from typing import Any, TypedDict
 import numpy as np
 import pytest
 
-from hudi_vector.arguments import as_count, as_distance, as_k, as_settings, as_text, as_vector, known_arguments
+from hudi_vector.arguments import (
+    as_count,
+    as_distance,
+    as_k,
+    as_seconds,
+    as_settings,
+    as_text,
+    as_vector,
+    is_unicode,
+    known_arguments,
+    require_unicode,
+)
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidTypeError, InvalidVectorError
 from hudi_vector.kernels.metrics import metric_named
 
@@ -220,3 +231,44 @@ def test_an_unknown_argument_gets_the_nearest_one() -> None:
         _ask("t", zzz=1)
     assert str(inspect.signature(_ask)).startswith("(table: ")
     assert (_ask.__name__, _ask.__doc__) == ("_ask", "Ask.")
+
+
+@pytest.mark.parametrize("given", ["", "caf\u00e9", "\U0001f600", "\0"])
+def test_texts_of_whole_characters(given: str) -> None:
+    assert is_unicode(given)
+    require_unicode(given, "the text")
+
+
+@pytest.mark.parametrize("given", ["\ud800", "a" * 50 + "\udfff" + "b" * 50])
+def test_halves_of_surrogate_pairs(given: str) -> None:
+    assert not is_unicode(given)
+    with pytest.raises(InvalidArgumentError, match=r"^the text holds half of a surrogate .+ in .+ud.+; .+$") as refused:
+        require_unicode(given, "the text")
+    assert len(str(refused.value)) < 130
+    str(refused.value).encode()  # it can be printed
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(None, None), (0, 0.0), (1.5, 1.5), (np.int64(3), 3.0)])
+def test_seconds(given: Any, wanted: float | None) -> None:
+    assert as_seconds(given, "every") == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ("5", InvalidTypeError, "every must be a number of seconds, not '5'"),
+        (True, InvalidTypeError, "every must be a number of seconds, not True"),
+        (-1, InvalidArgumentError, "every must be 0 seconds or more, and finite, not -1"),
+        (NAN, InvalidArgumentError, "every must be 0 seconds or more, and finite, not nan"),
+        (INF, InvalidArgumentError, "every must be 0 seconds or more, and finite, not inf"),
+    ],
+)
+def test_wrong_seconds(given: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as refused:
+        as_seconds(given, "every")
+    assert str(refused.value) == message
+
+
+def test_k_is_named_as_it_was_given() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^top_k must be a whole number from 1 to 100000, not True$"):
+        as_k(True, "top_k")

@@ -245,10 +245,8 @@ def test_keys_that_are_none(tmp_path: Path) -> None:
         wanted_keys([])
     with pytest.raises(InvalidTypeError, match=r"keys is a text or a list of texts, not \[17\]"):
         wanted_keys([17])  # type: ignore[list-item]
-    with pytest.raises(
-        InvalidArgumentError, match=r"one of the keys is not UTF-8, .*'utf-8' codec can't encode .*ud800'"
-    ):
-        wanted_keys(["a", "\ud800"])
+    with pytest.raises(InvalidArgumentError, match=r"^the key 'a\\ud800' is not UTF-8, as every record key is; .+$"):
+        wanted_keys(["a", "a\ud800"])
     assert wanted_keys(["a", "b\0"]) == ["a", "b\0"]
     assert wanted_keys("a") == ["a"]
     bare = BlobTable(tmp_path, OLD, properties={"hoodie.populate.meta.fields": "false"})

@@ -471,7 +471,7 @@ def test_wrong_arguments_are_answered_with_one_sentence(table: WrittenTable, off
     with pytest.raises(InvalidTypeError, match="every must be a number of seconds, not '1m'"):
         hv.metrics.registry(every="1m")  # type: ignore[arg-type]
     for every in (-1, float("nan")):
-        with pytest.raises(InvalidArgumentError, match="every must be 0 seconds or more, not"):
+        with pytest.raises(InvalidArgumentError, match="every must be 0 seconds or more, and finite, not"):
             hv.metrics.registry(every=every)
     with pytest.raises(InvalidTypeError, match=r"serve has no argument 'adress'; did you mean 'address'"):
         hv.metrics.serve(0, adress="::1")  # type: ignore[call-arg]

@@ -643,6 +643,7 @@ def test_versions_of_a_delta_table(tmp_path: Path) -> None:
         ({"column": "price"}, InvalidTypeError, "a search needs a VECTOR"),
         ({"refresh_every": "1h"}, InvalidTypeError, "refresh_every must be a number of seconds"),
         ({"refresh_every": -1}, InvalidArgumentError, "refresh_every must be 0 seconds or more"),
+        ({"refresh_every": float("inf")}, InvalidArgumentError, "refresh_every must be 0 seconds or more, and finite"),
         ({"as_of": "yesterday"}, InvalidArgumentError, "as_of = 'yesterday' is no instant"),
         ({"table": None, "files": [None]}, InvalidTypeError, "files must be a list of paths or URIs; None is neither"),
         ({"table": None, "files": ["\udcff.parquet"]}, InvalidArgumentError, "the path '.udcff.parquet' is not UTF-8"),

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_vector import options as settings
-from hudi_vector.arguments import as_count, as_settings, as_text, as_vector, checked_names, known_arguments
+from hudi_vector.arguments import as_count, as_seconds, as_settings, as_text, as_vector, checked_names, known_arguments
 from hudi_vector.errors import (
     DataFileError,
     InvalidArgumentError,
@@ -838,18 +838,8 @@ def open(  # noqa: A001 - hv.open, as files are opened
         ahead = look_ahead(place, name, conf)
         source = NativeTable(place)
     gone = checked_deleted(deleted) if files is not None or delta is not None else None
-    every = _seconds(refresh_every)
+    every = as_seconds(refresh_every, "refresh_every")
     return VectorTable(source, source.source.name, name, as_of, every, conf, named_zone, gone, ahead)
-
-
-def _seconds(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidTypeError(f"refresh_every must be a number of seconds, not {value!r}")
-    if not value >= 0:
-        raise InvalidArgumentError(f"refresh_every must be 0 seconds or more, not {value!r}")
-    return float(value)
 
 
 def hits_of(found: Found, names: list[str], batch: bool) -> SearchHits:

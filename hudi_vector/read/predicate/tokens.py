@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hudi_vector.arguments import is_unicode
 from hudi_vector.errors import InvalidFilterError
 
 __all__ = ["Token", "tokenize"]
@@ -57,7 +58,7 @@ def tokenize(text: str) -> list[Token]:
         >>> [token.text for token in tokenize("a <= 'it\\'s'")]
         ['a', '<=', "it's", '']
     """
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+    if not is_unicode(text):
         raise InvalidFilterError(f"the filter {text!r} holds half of a surrogate pair, which is no character")
     tokens = []
     position = 0

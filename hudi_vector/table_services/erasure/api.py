@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hudi_vector.arguments import known_arguments
+from hudi_vector.arguments import is_unicode, known_arguments
 from hudi_vector.blobs.area import BlobArea
 from hudi_vector.blobs.names import BLOB_AREA, write_of
 from hudi_vector.errors import DataFileError, InvalidArgumentError, UnsupportedTableError, number_of
@@ -417,8 +417,7 @@ def wanted_keys(keys: str | Iterable[str]) -> list[str]:
     found = texts("keys", keys)
     if not found:
         raise InvalidArgumentError("there are no keys to look for; give one or more record keys")
-    try:
-        "".join(found).encode()
-    except UnicodeEncodeError as problem:
-        raise InvalidArgumentError(f"one of the keys is not UTF-8, as every record key is: {problem}") from None
+    for key in found:
+        if not is_unicode(key):
+            raise InvalidArgumentError(f"the key {key!r} is not UTF-8, as every record key is; leave it out")
     return sorted(set(found))
