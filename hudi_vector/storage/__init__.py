@@ -114,6 +114,17 @@ def normalise(uri: str) -> str:
     return f"{scheme}://{bucket}/{tidy}".rstrip("/")
 
 
+def absolute(uri: str) -> str:
+    """Return a path or URI that means the same in a process with another working directory; only a bare path changes.
+
+    Example:
+        >>> absolute("/tables/a"), absolute("s3a://bucket/a"), absolute("a") == os.path.abspath("a")
+        ('/tables/a', 's3a://bucket/a', True)
+    """
+    is_relative = scheme_of(uri) == "file" and not uri.startswith("/") and not uri.lower().startswith("file:/")
+    return normalise(uri).removeprefix("file://") if is_relative else uri
+
+
 def why_unread(problem: Exception, uri: str) -> str:
     """Return why a file cannot be read, as the end of a sentence that has its name already.
 

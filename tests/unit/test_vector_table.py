@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import copy
+import pickle
 import re
 import subprocess
 import sys
@@ -739,3 +741,32 @@ def test_what_cannot_be_explained_is_said(table: WrittenTable) -> None:
         ):
             with pytest.raises(HudiVectorError, match=re.escape(said)):
                 wrong()
+
+
+def answers(opened: Any) -> list[Any]:
+    return opened.search(QUERY, k=5, columns=["id"]).column("id").to_pylist()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_opens_the_table_again(tmp_path: Path, rows: list[Row], copied: Any) -> None:
+    table = WrittenTable(tmp_path / "t")
+    instant = table.commit({("a", "f1"): rows[:20]})
+    past = opened(table, refresh_every=1000.0, as_of=instant, zone="Europe/Berlin")
+    newest = opened(table, options={"hoodie.vector.search.local.threads": "1"})
+    table.commit({("b", "f3"): rows[40:]})
+    newest.refresh()
+    for one, visible in ((past, rows[:20]), (newest, rows[:20] + rows[40:])):
+        assert answers(copied(one)) == answers(one) == ids(visible, 5, "cosine")
+    past.close()
+    with pytest.raises(InvalidArgumentError, match="was closed; open it again"):
+        copied(past)
+
+
+def test_a_copy_of_files_has_the_same_rows_deleted(table: WrittenTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(table.path)
+    file = next(Path().rglob("f3*.parquet"))
+    given = hv.open(files=iter([file]), column="emb", deleted={file: [0, 1, 2]})
+    packed = pickle.dumps(given)
+    monkeypatch.chdir("/")
+    assert len(pickle.loads(packed)) == len(given) == 27
+    assert answers(pickle.loads(packed)) == answers(given)

@@ -75,6 +75,8 @@ def _grouped(value: Any) -> list[tuple[Any, list[Any]]]:
 
 
 def _rows_of(file: str, rows: Any) -> DeletedRows:
+    if isinstance(rows, DeletedRows):  # a table that another process opens again
+        return rows
     try:
         listed = np.asarray(sorted(rows) if isinstance(rows, (set, frozenset)) else rows)
     except (TypeError, ValueError):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,7 @@ from hudi_vector.read.cache import process_cache
 from hudi_vector.read.conform import vector_type
 from hudi_vector.read.spec import ScanSpec
 from hudi_vector.shown import Shown, ShownText
-from hudi_vector.storage import StorageOptions, normalise, open_storage, path_text
+from hudi_vector.storage import StorageOptions, absolute, normalise, open_storage, path_text
 from hudi_vector.storage.parallel import counted, set_parallelism
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import FileSlice, Snapshot, Source
@@ -171,6 +172,9 @@ class VectorTable:
     Threads may share it. The searched snapshot is kept until `refresh` is called or its time is over. Decoded vectors,
     footers and pages are kept in the process's cache, limited by ``hoodie.vector.cache.max.bytes``.
 
+    A process that gets it pickled opens it again, as a copy does: at the newest commit, unless ``as_of`` says another.
+    What is pickled holds ``storage_options``, with their secrets.
+
     Example:
         >>> table = hv.open("/tables/products", column="embedding")
         >>> table.search(q, k=5).num_rows
@@ -189,8 +193,12 @@ class VectorTable:
         zone: str,
         deleted: Deleted | None = None,
         ahead: IndexesAhead | None = None,
+        again: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Read the table's schema and raise an error if the column does not hold vectors."""
+        """Read the table's schema and raise an error if the column does not hold vectors.
+
+        `again` holds the arguments with which `open` opens the table in another process.
+        """
         self.name = name
         self._column = column or ""
         self._as_of = as_of
@@ -198,6 +206,7 @@ class VectorTable:
         self._zone = zone
         # None unless the rows are those of plain files or of a Delta table, where callers may name deleted rows.
         self._deleted = deleted
+        self._again = again
         self._hudi_table = source.source if isinstance(source, NativeTable) else None
         self._kept: KeptSnapshots | None = KeptSnapshots(source, refresh_every, self._forget_indexes)
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
@@ -245,6 +254,11 @@ class VectorTable:
         yield from (
             f"  {field.name}: {vector.descriptor if (vector := vector_type(field)) else field.type}" for field in own
         )
+
+    def __reduce__(self) -> tuple[Callable[..., VectorTable], tuple[Mapping[str, Any]]]:
+        """Return what opens the table again, in another process too: it keeps no snapshot or index of this one."""
+        self._snapshots()  # raises an error if it was closed
+        return _opened_again, (self._again,)
 
     def __enter__(self) -> VectorTable:
         return self
@@ -826,8 +840,9 @@ def open(  # noqa: A001 - hv.open, as files are opened
         conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory")
     ahead: IndexesAhead | None = None
     source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
-    if files is not None:
-        source = PlainFiles(files, storage, name)
+    listed = tuple(files) if isinstance(files, Iterable) and not isinstance(files, str) else files
+    if listed is not None:
+        source = PlainFiles(listed, storage, name)
     elif delta is not None:
         source = DeltaFiles(as_text(path_text(delta), "delta"), storage, of_storage, name, version)
     elif lance is not None:
@@ -839,7 +854,31 @@ def open(  # noqa: A001 - hv.open, as files are opened
         source = NativeTable(place)
     gone = checked_deleted(deleted) if files is not None or delta is not None else None
     every = as_seconds(refresh_every, "refresh_every")
-    return VectorTable(source, source.source.name, name, as_of, every, conf, named_zone, gone, ahead)
+    again = {
+        **_place(table=table, files=listed, delta=delta, lance=lance),
+        "column": name,
+        "version": version,
+        "deleted": gone,
+        "as_of": as_of,
+        "refresh_every": every,
+        "storage_options": of_storage,
+        "options": conf,
+        "zone": named_zone,
+    }
+    return VectorTable(source, source.source.name, name, as_of, every, conf, named_zone, gone, ahead, again)
+
+
+def _place(**given: Any) -> dict[str, Any]:
+    """Return the argument that names what is opened, in a form that another process understands."""
+    named = {name: value for name, value in given.items() if value is not None}
+    return {
+        name: [absolute(path_text(file)) for file in value] if name == "files" else absolute(path_text(value))
+        for name, value in named.items()
+    }
+
+
+def _opened_again(arguments: Mapping[str, Any]) -> VectorTable:
+    return open(**arguments)
 
 
 def hits_of(found: Found, names: list[str], batch: bool) -> SearchHits:
