@@ -9,12 +9,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 import operator as op
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from hudi_vector.arguments import is_unicode
 from hudi_vector.errors import InvalidFilterError, kind_of
 from hudi_vector.schema import quoted
 
@@ -27,11 +28,14 @@ __all__ = [
     "comparison_text",
     "literal",
     "one_of_keys",
+    "require_characters",
+    "require_shallow",
     "split",
     "value_at",
 ]
 
 FALSE = "FALSE"
+_DEEPEST = 100
 _ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
 _OPERATORS = {
     "$eq": "==",
@@ -98,7 +102,8 @@ class MetadataFilter:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> MetadataFilter:
         """Return the condition that a dictionary describes; raise InvalidFilterError if it describes none."""
-        return cls(_tree(given))
+        require_shallow(given, _within)
+        return cls(require_characters(_tree(given)))
 
     def where(self, types: Mapping[str, pa.DataType]) -> Where:
         """Return the condition for a table whose metadata columns have these types.
@@ -120,6 +125,37 @@ class MetadataFilter:
 
         text, is_whole = split(self.tree, expressed)
         return Where(text) if is_whole else Where(text, lambda _id, _text, metadata: matches(self.tree, metadata))
+
+
+def require_shallow(given: Any, within: Callable[[Any], Iterable[Any]]) -> None:
+    """Raise InvalidFilterError if more than 100 conditions are in each other, as in a filter that holds itself.
+
+    `within` returns the conditions that are parts of one.
+    """
+    waiting = [(given, 1)]
+    while waiting:
+        one, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise InvalidFilterError(
+                f"the filter has more than {_DEEPEST} conditions in each other, or holds itself; nest it less"
+            )
+        waiting += [(inner, depth + 1) for inner in within(one)]
+
+
+def require_characters(tree: Tree) -> Tree:
+    """Return a condition; raise InvalidFilterError if a name or a value in it holds half of a surrogate pair."""
+    if isinstance(tree, Logic):
+        for term in tree.terms:
+            require_characters(term)
+        return tree
+    listed = tree.value if isinstance(tree.value, list) else [tree.value]
+    if not is_unicode(tree.field):
+        raise InvalidFilterError(f"the filter names {tree.field!r}, which holds half of a surrogate pair; remove it")
+    if not all(is_unicode(value) for value in listed if isinstance(value, str)):
+        raise InvalidFilterError(
+            f"the filter compares '{tree.field}' with a text that holds half of a surrogate pair; remove it"
+        )
+    return tree
 
 
 def one_of_keys(given: Any, known: Sequence[str]) -> str:
@@ -310,6 +346,15 @@ def _tree(given: Any) -> Tree:
         )
     terms = [_term(key, value) for key, value in given.items()]
     return terms[0] if len(terms) == 1 else Logic("AND", tuple(terms))
+
+
+def _within(given: Any) -> Iterable[Any]:
+    """Yield the filters that a filter joins or denies."""
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        if key == "$not":
+            yield value
+        elif key in _LOGIC and isinstance(value, (list, tuple)):
+            yield from value
 
 
 def _term(key: Any, value: Any) -> Tree:

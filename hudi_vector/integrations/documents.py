@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hudi_vector.arguments import as_count, as_text, as_vector
+from hudi_vector.arguments import as_count, as_k, as_seconds, as_settings, as_text, as_vector, require_unicode
 from hudi_vector.errors import (
     DimensionMismatchError,
     InvalidArgumentError,
@@ -41,7 +41,7 @@ from hudi_vector.query.tuning import SearchOptions, Tuning, checked_tuning
 from hudi_vector.read.predicate.form import Predicate, parse
 from hudi_vector.read.predicate.nodes import FALSE, Column, In, Literal
 from hudi_vector.schema import quoted
-from hudi_vector.storage import StorageOptions, normalise, path_text
+from hudi_vector.storage import StorageOptions, absolute, normalise, path_text
 from hudi_vector.storage.parallel import counted
 from hudi_vector.table.instants import parse_as_of
 from hudi_vector.table.model import Snapshot, Source
@@ -116,7 +116,8 @@ Filter = str | Condition | None
 class DocumentTable:
     """A Hudi table of documents; threads may share it.
 
-    Writes of one process to one table take turns. Those of several processes need one of Hudi's lock providers.
+    Writes of one process to one table take turns. Those of several processes need one of Hudi's lock providers. A copy,
+    also one that was pickled for another process, opens the table again; it writes with the active session there.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class DocumentTable:
     ) -> None:
         """Check the arguments, and open the table if it is there; they are explained at `TableOptions`."""
         self.path = as_text(path_text(table), "table") or ""
-        if element not in _ELEMENTS:
+        if not isinstance(element, str) or element not in _ELEMENTS:
             raise InvalidArgumentError(f"element must be one of {', '.join(_ELEMENTS)}, not {element!r}")
         self.id_column = as_text(id_column, "id_column") or ""
         self.text_column = as_text(text_column, "text_column") or ""
@@ -148,14 +149,30 @@ class DocumentTable:
         self._element = element
         self._dimension = as_count(dimension, "dimension")
         self._wanted = MetadataColumns(
-            self.path, as_text(metadata_column, "metadata_column", allow_null=True), arrow_types(metadata_columns or {})
+            self.path,
+            as_text(metadata_column, "metadata_column", allow_null=True),
+            arrow_types({} if metadata_columns is None else metadata_columns),
         )
         self._require_own_names()
+        self._conf = as_settings(options, "options")
         self._options = dict(options or {})
-        self._conf = {key: str(value) for key, value in self._options.items()}
         require_known(self._conf)
-        self._storage = StorageOptions.of(storage_options or {})
-        self._refresh_every = refresh_every
+        self._storage = StorageOptions.of(as_settings(storage_options, "storage_options"))
+        self._refresh_every = as_seconds(refresh_every, "refresh_every")
+        self._given = {
+            "metadata_columns": None if metadata_columns is None else dict(metadata_columns),
+            "metadata_column": metadata_column,
+            "id_column": id_column,
+            "text_column": text_column,
+            "vector_column": vector_column,
+            "dimension": dimension,
+            "element": element,
+            "metric": metric,
+            "create": create,
+            "refresh_every": refresh_every,
+            "options": self._options,
+            "storage_options": None if storage_options is None else dict(storage_options),
+        }
         self._spark = spark if spark is not None else _active_session()
         self._indexes: Recent[str, Sequence[Index]] = Recent(8)
         self._opening = threading.Lock()
@@ -163,15 +180,21 @@ class DocumentTable:
         if self._snapshots() is None and not create:
             raise TableNotFoundError(f"there is no Hudi table at '{self.path}'; give its path, or create=True")
 
+    def __reduce__(self) -> tuple[Callable[..., DocumentTable], tuple[str, Mapping[str, Any]]]:
+        """Return what opens the table again, in another process too; locks and the session stay here."""
+        return _opened, (absolute(self.path), self._given)
+
     def write(self, documents: Sequence[Stored]) -> None:
         """Insert documents, or replace those with the same id, by one commit; no documents make none.
 
-        Raises InvalidArgumentError if an id occurs twice, DimensionMismatchError if a vector has another length,
-        InvalidTypeError if metadata cannot be stored, and what `hudi_vector.write` raises.
+        Raises InvalidArgumentError if an id occurs twice, or a text cannot be stored, DimensionMismatchError if a
+        vector has another length, InvalidTypeError if metadata cannot be stored, and what `hudi_vector.write` raises.
         """
         if not documents:
             return
         ids = self._checked_ids([each.id for each in documents])
+        for each in documents:
+            _require_storable(each)
         columns, dimension = self._metadata_columns(), self._checked_dimension(documents)
         rows = {
             self.id_column: pa.array(ids, pa.string()),
@@ -245,10 +268,15 @@ class DocumentTable:
         vectors: bool = False,
         mode: str | None = None,
         recall_target: float | None = None,
+        k_name: str = "k",
         **options: Unpack[SearchOptions],
     ) -> list[Stored]:
-        """Return the k nearest documents among those that pass the filter, the nearest first."""
+        """Return the k nearest documents among those that pass the filter, the nearest first.
+
+        `k_name` is what the caller calls k, for a sentence about it.
+        """
         tuning, query = checked_tuning(mode, recall_target, **options), as_vector(vector, None)[None, :]
+        as_k(k, k_name)
 
         def asked(text: str | None) -> Asked:
             name, conf = self.vector_column, self._conf
@@ -288,6 +316,7 @@ class DocumentTable:
         for one in listed:
             if not isinstance(one, str) or not one.strip():
                 raise InvalidTypeError(f"an id must be a text that is not blank, not {one!r}")
+            require_unicode(one, "an id")
         return listed
 
     def _matching(self, snapshot: Snapshot, given: Filter, texts: bool, vectors: bool) -> list[Stored]:
@@ -386,6 +415,7 @@ class DocumentTable:
         named += [] if self._wanted.json is None else [("metadata_column", self._wanted.json)]
         taken: dict[str, str] = {}
         for argument, name in named:
+            require_unicode(name, argument)
             if name.lower().startswith("_hoodie_"):
                 raise InvalidArgumentError(
                     f"{argument} has the name '{name}', and those that begin with '_hoodie_' are Hudi's; give another"
@@ -453,6 +483,26 @@ class DocumentTable:
             )
         if self._kept is not None:
             self._kept.refresh()
+
+
+def _require_storable(document: Stored) -> None:
+    """Raise an error if the text of a document is none, or its metadata is no dictionary with names."""
+    if document.text is not None:
+        if not isinstance(document.text, str):
+            raise InvalidTypeError(f"the text of document '{document.id}' is {kind_of(document.text)}; give a text")
+        require_unicode(document.text, f"the text of document '{document.id}'")
+    if not isinstance(document.metadata, Mapping):
+        raise InvalidTypeError(
+            f"the metadata of document '{document.id}' is {kind_of(document.metadata)}; give a dictionary"
+        )
+    for name in document.metadata:
+        if not isinstance(name, str):
+            raise InvalidTypeError(f"the metadata of document '{document.id}' has the name {name!r}; give a text")
+        require_unicode(name, f"a name in the metadata of document '{document.id}'")
+
+
+def _opened(table: str, given: Mapping[str, Any]) -> DocumentTable:
+    return DocumentTable(table, **given)
 
 
 _TURNS: dict[str, threading.RLock] = {}

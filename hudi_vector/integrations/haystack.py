@@ -7,8 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDependencyError, kind_of
-from hudi_vector.integrations.conditions import Comparison, Logic, Where, comparison_text, split
+from hudi_vector.arguments import as_k, known_arguments
+from hudi_vector.errors import (
+    InvalidArgumentError,
+    InvalidFilterError,
+    InvalidTypeError,
+    MissingDependencyError,
+    kind_of,
+)
+from hudi_vector.integrations.conditions import (
+    Comparison,
+    Logic,
+    Where,
+    comparison_text,
+    require_characters,
+    require_shallow,
+    split,
+)
 from hudi_vector.integrations.documents import DocumentTable, Stored, TableOptions
 
 try:
@@ -43,7 +58,11 @@ class HaystackFilter:
     def __init__(self, filters: Mapping[str, Any], id_column: str, text_column: str) -> None:
         """Check a filter; raise FilterError if it is none."""
         self._filters = filters
-        self._tree = _tree(filters)
+        try:
+            require_shallow(filters, _within)
+            self._tree = require_characters(_tree(filters))
+        except InvalidFilterError as refused:
+            raise FilterError(str(refused)) from None
         self._own = {"id": id_column, "content": text_column}
 
     def where(self, types: Mapping[str, pa.DataType]) -> Where:
@@ -93,6 +112,12 @@ def _fields(tree: Comparison | Logic) -> set[str]:
     return set[str]().union(*map(_fields, tree.terms))
 
 
+def _within(given: Any) -> Iterable[Any]:
+    """Return the filters that a filter joins."""
+    conditions = given.get("conditions") if isinstance(given, Mapping) and "field" not in given else None
+    return conditions if isinstance(conditions, list) else ()
+
+
 def _tree(given: Any) -> Comparison | Logic:
     if not isinstance(given, Mapping):
         raise FilterError(f"a filter of Haystack is a dictionary with 'operator', not {kind_of(given)}")
@@ -107,6 +132,8 @@ def _tree(given: Any) -> Comparison | Logic:
         return Logic(given["operator"], tuple(_tree(one) for one in given["conditions"]))
     _require(given, "operator", "value")
     name, operator, value = given["field"], given["operator"], given["value"]
+    if not isinstance(name, str):
+        raise FilterError(f"'field' must be a text such as 'meta.price', not {name!r}")
     if operator not in _OPERATORS:
         raise FilterError(f"unknown operator {operator!r}; the operators of values are {', '.join(_OPERATORS)}")
     if operator in ("in", "not in") and not isinstance(value, list):
@@ -137,6 +164,7 @@ class HudiDocumentStore:
         1
     """
 
+    @known_arguments(TableOptions)
     def __init__(self, table: str | os.PathLike[str], **options: Unpack[TableOptions]) -> None:
         """Open the table, which the first write makes if it is not there.
 
@@ -148,8 +176,8 @@ class HudiDocumentStore:
             TableNotFoundError: There is no table, and ``create`` is False.
             InvalidArgumentError: An argument is not allowed, or contradicts the table.
         """
-        self._options = options
         self._table = DocumentTable(table, **options)
+        self._options = {name: value for name, value in options.items() if name != "spark"}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the store as a dictionary, without its session.
@@ -161,8 +189,7 @@ class HudiDocumentStore:
             >>> HudiDocumentStore("/tmp/haystack-saved").to_dict()["init_parameters"]
             {'table': '/tmp/haystack-saved'}
         """
-        options = {name: value for name, value in self._options.items() if name != "spark"}
-        found: dict[str, Any] = default_to_dict(self, table=self._table.path, **options)
+        found: dict[str, Any] = default_to_dict(self, table=self._table.path, **self._options)
         return found
 
     @classmethod
@@ -254,6 +281,8 @@ class HudiDocumentStore:
         """
         if not isinstance(documents, Iterable) or isinstance(documents, (str, Mapping)):
             raise InvalidArgumentError(f"documents must be a list of Haystack's documents, not {kind_of(documents)}")
+        if not isinstance(policy, DuplicatePolicy):
+            raise InvalidTypeError(f"policy must be a DuplicatePolicy of Haystack, not {policy!r}")
         kept: dict[str, Document] = {}
         listed = list(documents)
         for document in listed:
@@ -334,6 +363,8 @@ class HudiDocumentStore:
             >>> store.update_by_filter({"field": "meta.price", "operator": "<", "value": 5}, {"cheap": True})
             0
         """
+        if not isinstance(meta, Mapping):
+            raise InvalidTypeError(f"meta must be a dictionary of metadata to set, not {kind_of(meta)}")
         condition = self._narrowing(filters, "update_by_filter", _EVERY)
         with self._table.turn():
             found = self._table.read(condition, vectors=True)
@@ -365,8 +396,9 @@ class HudiDocumentStore:
             >>> HudiDocumentStore("/tmp/haystack-none", spark=spark).embedding_retrieval([0.1, 0.2])
             []
         """
+        condition = self._condition(filters)
         found = self._table.search(
-            query_embedding, top_k, filter=self._condition(filters), as_of=as_of, vectors=return_embedding
+            query_embedding, top_k, filter=condition, as_of=as_of, vectors=return_embedding, k_name="top_k"
         )
         return [_document(each, self._table.score(each.distance)) for each in found]
 
@@ -380,7 +412,9 @@ class HudiDocumentStore:
         return condition
 
     def _condition(self, filters: Mapping[str, Any] | None) -> HaystackFilter | None:
-        return HaystackFilter(filters, self._table.id_column, self._table.text_column) if filters else None
+        if filters is None or (isinstance(filters, Mapping) and not filters):
+            return None
+        return HaystackFilter(filters, self._table.id_column, self._table.text_column)
 
 
 @component
@@ -412,14 +446,15 @@ class HudiEmbeddingRetriever:
 
         Raises:
             InvalidTypeError: The store is another one.
+            InvalidArgumentError: `top_k` or the policy is not allowed.
         """
         if not isinstance(document_store, HudiDocumentStore):
             raise InvalidTypeError(f"document_store must be a HudiDocumentStore, not {kind_of(document_store)}")
         self.document_store = document_store
         self.filters = filters
-        self.top_k = top_k
+        self.top_k = as_k(top_k, "top_k")
         self.as_of = as_of
-        self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
+        self.filter_policy = _filter_policy(filter_policy)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the retriever as a dictionary.
@@ -484,6 +519,16 @@ class HudiEmbeddingRetriever:
         wanted = apply_filter_policy(self.filter_policy, self.filters, filters)
         most = self.top_k if top_k is None else top_k
         return {"documents": self.document_store.embedding_retrieval(query_embedding, wanted, most, self.as_of)}
+
+
+def _filter_policy(given: Any) -> FilterPolicy:
+    """Return a policy, also given by its name; raise InvalidArgumentError if there is none of that name."""
+    if isinstance(given, FilterPolicy):
+        return given
+    for policy in FilterPolicy:
+        if given == policy.value:
+            return policy
+    raise InvalidArgumentError(f"filter_policy must be 'replace' or 'merge', not {given!r}")
 
 
 def _require_storable(document: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hudi_vector.arguments import known_arguments
+from hudi_vector.arguments import as_k, known_arguments, require_unicode
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDependencyError, kind_of, number_of
 from hudi_vector.integrations.conditions import MetadataFilter
 from hudi_vector.integrations.documents import DocumentTable, Filter, Stored, TableOptions
@@ -65,6 +65,7 @@ class HudiVectorStore(VectorStore):  # type: ignore[misc]
         ['cup']
     """
 
+    @known_arguments(TableOptions)
     def __init__(self, table: str | os.PathLike[str], embedding: Embeddings, **options: Unpack[TableOptions]) -> None:
         """Open the table, which the first write makes if it is not there.
 
@@ -108,7 +109,7 @@ class HudiVectorStore(VectorStore):  # type: ignore[misc]
 
         Raises:
             InvalidArgumentError: The lists have different lengths, or an id occurs twice.
-            InvalidTypeError: Metadata does not fit its column, or JSON cannot hold it.
+            InvalidTypeError: Metadata does not fit its column, JSON cannot hold it, or an argument is no list.
             DimensionMismatchError: The vectors are of another length than the table's.
 
         Example:
@@ -121,13 +122,13 @@ class HudiVectorStore(VectorStore):  # type: ignore[misc]
             raise InvalidTypeError(
                 f"add_texts has no argument '{next(iter(none))}'; its arguments are ids, metadatas, texts"
             )
-        listed = list(texts)
+        listed = _texts(texts)
         details = _as_many("metadatas", metadatas, len(listed), {})
         named = [one or str(uuid.uuid4()) for one in _as_many("ids", ids, len(listed), None)]
-        vectors = self._embedding.embed_documents(listed) if listed else []
+        vectors = _embedded(self._embedding, listed)
         self._table.write(
             [
-                Stored(key, text, detail or {}, vector)
+                Stored(key, text, {} if detail is None else detail, vector)
                 for key, text, detail, vector in zip(named, listed, details, vectors, strict=True)
             ]
         )
@@ -236,7 +237,8 @@ class HudiVectorStore(VectorStore):  # type: ignore[misc]
             >>> store.similarity_search_with_score("a pen")
             []
         """
-        found = self._search(self._embedding.embed_query(query), k, **options)
+        as_k(k)
+        found = self._search(self._embedding.embed_query(_query(query)), k, **options)
         return [(_document(each), each.distance) for each in found]
 
     @known_arguments(SearchArguments)
@@ -266,7 +268,8 @@ class HudiVectorStore(VectorStore):  # type: ignore[misc]
             >>> store.max_marginal_relevance_search("a pen", k=2)
             []
         """
-        vector = self._embedding.embed_query(query)
+        _require_marginal(k, fetch_k, lambda_mult)
+        vector = self._embedding.embed_query(_query(query))
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **options)
 
     @known_arguments(SearchArguments)
@@ -296,6 +299,7 @@ class HudiVectorStore(VectorStore):  # type: ignore[misc]
             >>> store.max_marginal_relevance_search_by_vector([0.1, 0.2])
             []
         """
+        _require_marginal(k, fetch_k, lambda_mult)
         found = self._search(embedding, max(k, fetch_k), vectors=True, **options)
         if not found:
             return []
@@ -369,8 +373,49 @@ def _document(stored: Stored) -> Document:
     return Document(id=stored.id, page_content=stored.text or "", metadata=dict(stored.metadata))
 
 
+def _texts(given: Any) -> list[str]:
+    """Return texts as a list; raise InvalidTypeError if they are no list of texts."""
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"texts must be a list of texts, not {kind_of(given)}")
+    listed = list(given)
+    for number, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise InvalidTypeError(f"texts must be a list of texts, and texts[{number}] is {kind_of(text)}")
+        require_unicode(text, f"texts[{number}]")
+    return listed
+
+
+def _query(given: Any) -> str:
+    if not isinstance(given, str):
+        raise InvalidTypeError(f"query must be a text, not {kind_of(given)}")
+    require_unicode(given, "query")
+    return given
+
+
+def _embedded(embedding: Embeddings, texts: list[str]) -> list[list[float]]:
+    """Return a vector for each text; raise InvalidArgumentError if the embedding gives more or fewer."""
+    vectors: list[list[float]] = embedding.embed_documents(texts) if texts else []
+    if len(vectors) != len(texts):
+        raise InvalidArgumentError(
+            f"the embedding {kind_of(embedding)} gave {number_of(len(vectors), 'vector')} for "
+            f"{number_of(len(texts), 'text')}; it must give one for each"
+        )
+    return vectors
+
+
+def _require_marginal(k: Any, fetch_k: Any, lambda_mult: Any) -> None:
+    """Raise InvalidArgumentError if a number of a search for documents unlike each other is not allowed."""
+    as_k(k)
+    as_k(fetch_k, "fetch_k")
+    is_number = isinstance(lambda_mult, (int, float, np.integer, np.floating)) and not isinstance(lambda_mult, bool)
+    if not is_number or not 0 <= lambda_mult <= 1:
+        raise InvalidArgumentError(f"lambda_mult must be a number from 0 to 1, not {lambda_mult!r}")
+
+
 def _as_many(name: str, given: Sequence[Any] | None, wanted: int, otherwise: Any) -> list[Any]:
     """Return one value for each text; raise InvalidArgumentError if there are more or fewer."""
+    if given is not None and (isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable)):
+        raise InvalidTypeError(f"{name} must be a list with one value for each text, not {kind_of(given)}")
     listed = [otherwise] * wanted if given is None else list(given)
     if len(listed) != wanted:
         raise InvalidArgumentError(

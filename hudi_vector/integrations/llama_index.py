@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudi_vector.errors import InvalidArgumentError, MissingDependencyError
-from hudi_vector.integrations.conditions import Comparison, Logic, Where, comparison_text, split
+from hudi_vector.arguments import known_arguments
+from hudi_vector.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    InvalidVectorError,
+    MissingDependencyError,
+    first_line,
+    kind_of,
+)
+from hudi_vector.integrations.conditions import (
+    Comparison,
+    Logic,
+    Where,
+    comparison_text,
+    require_characters,
+    require_shallow,
+    split,
+)
 from hudi_vector.integrations.documents import DocumentTable, Stored, TableOptions
 
 try:
@@ -63,6 +79,7 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
     stores_text: bool = True
     _table: DocumentTable = PrivateAttr()
 
+    @known_arguments(TableOptions)
     def __init__(self, table: str | os.PathLike[str], **options: Unpack[TableOptions]) -> None:
         """Open the table, which the first write makes if it is not there.
 
@@ -72,7 +89,9 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
                 the document that a node is of has a column in any case.
         """
         super().__init__(stores_text=True)
-        options["metadata_columns"] = {_REF: "string", **(options.get("metadata_columns") or {})}
+        given = options.get("metadata_columns")
+        if given is None or isinstance(given, Mapping):  # the table refuses what is none
+            options["metadata_columns"] = {_REF: "string", **(given or {})}
         self._table = DocumentTable(table, **options)
 
     @property
@@ -89,9 +108,16 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
 
         Returns:
             The ids of the nodes.
+
+        Raises:
+            InvalidTypeError: They are no list of nodes, or metadata cannot be stored.
+            InvalidVectorError: A node has no embedding.
         """
-        self._table.write([_stored(node) for node in nodes])
-        return [node.node_id for node in nodes]
+        if isinstance(nodes, (str, bytes, Mapping)) or not isinstance(nodes, Iterable):
+            raise InvalidTypeError(f"nodes must be a list of LlamaIndex's nodes, not {kind_of(nodes)}")
+        listed = list(nodes)
+        self._table.write([_stored(node) for node in listed])
+        return [node.node_id for node in listed]
 
     def delete(self, ref_doc_id: str, **none: Any) -> None:  # noqa: ARG002
         """Delete the nodes of a document by one commit.
@@ -131,6 +157,7 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
         Raises:
             InvalidArgumentError: Neither ids nor a filter are given, or a part of the filter is empty.
         """
+        _require_filter(filters)
         if node_ids is None and (filters is None or _is_empty(filters)):
             raise InvalidArgumentError(
                 "delete_nodes needs node_ids, or filters without an empty part; use clear to delete all nodes"
@@ -155,12 +182,23 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
             (1 + the distance).
 
         Raises:
-            InvalidArgumentError: The mode of the query is another one than ``default``.
+            InvalidArgumentError: The mode of the query is another one than ``default``, or it has no embedding.
         """
+        if not isinstance(query, VectorStoreQuery):
+            raise InvalidTypeError(f"query must be a VectorStoreQuery of LlamaIndex, not {kind_of(query)}")
         if query.mode != VectorStoreQueryMode.DEFAULT:
-            raise InvalidArgumentError(f"the mode of a query must be 'default', not '{query.mode.value}'")
+            mode = getattr(query.mode, "value", query.mode)
+            raise InvalidArgumentError(f"the mode of a query must be 'default', not {mode!r}")
+        if query.query_embedding is None:
+            raise InvalidVectorError("the query has no embedding; give query_embedding, a list of numbers")
         condition = self._condition(query.node_ids, query.filters, query.doc_ids)
-        found = self._table.search(query.query_embedding, query.similarity_top_k, filter=condition, as_of=as_of)
+        found = self._table.search(
+            query.query_embedding,
+            query.similarity_top_k,
+            filter=condition,
+            as_of=as_of,
+            k_name="similarity_top_k",
+        )
         return VectorStoreQueryResult(
             nodes=[_node(each) for each in found],
             similarities=[self._table.score(each.distance) for each in found],
@@ -182,11 +220,22 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
     def _condition(
         self, ids: Sequence[str] | None, filters: MetadataFilters | None, documents: Sequence[str] | None = None
     ) -> _Filter | None:
+        _require_filter(filters)
         among = None if ids is None else self._table.listed(ids)
         every = [filters] if filters is not None and filters.filters else []
         every += [_of_document(self._table.listed(documents))] if documents else []
         wanted = MetadataFilters(filters=every)
         return _Filter(wanted, self._table.id_column, among) if every or among is not None else None
+
+
+def _require_filter(filters: Any) -> None:
+    """Raise an error unless a filter is one of LlamaIndex, of texts that can be stored, or None."""
+    if filters is None:
+        return
+    if not isinstance(filters, MetadataFilters):
+        raise InvalidTypeError(f"filters must be MetadataFilters of LlamaIndex, not {kind_of(filters)}")
+    require_shallow(filters, lambda one: one.filters if isinstance(one, MetadataFilters) else ())
+    require_characters(_tree(filters))
 
 
 def _is_empty(filters: MetadataFilters) -> bool:
@@ -252,12 +301,21 @@ def _passes(given: MetadataFilters | MetadataFilter, metadata: Mapping[str, Any]
     return any(each) is (given.condition == FilterCondition.OR)
 
 
-def _stored(node: BaseNode) -> Stored:
-    metadata = node_to_metadata_dict(node, remove_text=True)
+def _stored(node: Any) -> Stored:
+    if not isinstance(node, BaseNode):
+        raise InvalidTypeError(f"nodes must be LlamaIndex's nodes, and one is {kind_of(node)}")
+    if node.embedding is None:
+        raise InvalidVectorError(f"node '{node.node_id}' has no embedding; embed it first, as an index does")
+    try:
+        metadata = node_to_metadata_dict(node, remove_text=True)
+    except (TypeError, ValueError) as problem:
+        raise InvalidTypeError(
+            f"node '{node.node_id}' cannot be written as JSON, which all of it must: {first_line(problem)}"
+        ) from None
     kept = {name: value for name, value in metadata.items() if name not in ("document_id", "doc_id", _REF)}
     if node.ref_doc_id is not None:
         kept[_REF] = node.ref_doc_id
-    return Stored(node.node_id, node.get_content(MetadataMode.NONE), kept, node.get_embedding())
+    return Stored(node.node_id, node.get_content(MetadataMode.NONE), kept, node.embedding)
 
 
 def _node(stored: Stored) -> BaseNode:

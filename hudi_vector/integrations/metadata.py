@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hudi_vector.arguments import require_unicode
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError, kind_of
 from hudi_vector.read.predicate.nodes import is_comparable
 
@@ -51,7 +52,7 @@ def arrow_types(given: Mapping[str, str]) -> dict[str, pa.DataType]:
     for name, kind in given.items():
         if not isinstance(name, str) or not name.strip():
             raise InvalidTypeError(f"metadata_columns has the name {name!r}; give the name of a column")
-        if kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in _TYPES:
             raise InvalidArgumentError(f"metadata_columns[{name!r}] = {kind!r}; give one of {', '.join(_TYPES)}")
     return {name: _TYPES[kind] for name, kind in given.items()}
 
@@ -133,6 +134,8 @@ class MetadataColumns:
             with suppress(*_REFUSED):
                 return pa.array(values, kind)
         for document, value in zip(ids, values, strict=True):
+            if isinstance(value, str):
+                require_unicode(value, f"metadata '{name}' of document '{document}'")
             if not _is_of(value, kind) or not _is_taken(value, kind):
                 raise InvalidTypeError(
                     f"metadata '{name}' of document '{document}' is {value!r}, and column '{name}' is {kind}; "
@@ -147,11 +150,12 @@ class MetadataColumns:
                 "and none for JSON; leave it out, or add a column"
             )
         for name, value in metadata.items():
-            if not isinstance(name, str) or not _is_held(value):
+            if not _is_held(value):
                 raise InvalidTypeError(
-                    f"metadata {name!r} of document '{document}' is {kind_of(value)}, which JSON does not give back as "
+                    f"metadata '{name}' of document '{document}' is {kind_of(value)}, which JSON does not give back as "
                     "it was; give text, finite numbers, true, false, null, lists or dictionaries of them"
                 )
+            require_unicode(json.dumps(value, ensure_ascii=False), f"metadata '{name}' of document '{document}'")
         return json.dumps(metadata, ensure_ascii=False)
 
 
