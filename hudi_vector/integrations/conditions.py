@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from hudi_vector.arguments import is_unicode
@@ -48,6 +49,7 @@ _OPERATORS = {
     "$nin": "not in",
     "$exists": "exists",
 }
+_LISTS = ("$in", "$nin")
 _LOGIC = {"$and": "AND", "$or": "OR"}
 
 
@@ -243,6 +245,7 @@ def _is_listed(value: Any, kind: pa.DataType) -> bool:
 
 def literal(value: Any, kind: pa.DataType) -> str | None:
     """Return a value as a constant that the dialect compares with a column of a type; None if there is none."""
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool):
         return str(value).upper() if pa.types.is_boolean(kind) else None
     if isinstance(value, int):
@@ -377,10 +380,11 @@ def _term(key: Any, value: Any) -> Tree:
 def _comparison(field: str, name: Any, value: Any) -> Comparison:
     if name not in _OPERATORS:
         raise InvalidFilterError(f"the filter has for '{field}' the {one_of_keys(name, tuple(_OPERATORS))}")
-    if name in ("$in", "$nin"):
-        if not isinstance(value, (list, tuple, set)):
-            raise InvalidFilterError(f"'{name}' of '{field}' takes a list of values, not {value!r}")
-        value = list(value)
+    if name in _LISTS and not isinstance(value, (list, tuple, set)):
+        raise InvalidFilterError(f"'{name}' of '{field}' takes a list of values, not {value!r}")
     if name == "$exists" and not isinstance(value, bool):
         raise InvalidFilterError(f"'$exists' of '{field}' takes True or False, not {value!r}")
-    return Comparison(field, _OPERATORS[name], value)
+    if isinstance(value, np.ndarray):
+        raise InvalidFilterError(f"'{name}' of '{field}' takes no array; give one value, or {{'$in': values}}")
+    listed = [one.item() if isinstance(one, np.generic) else one for one in ([value] if name not in _LISTS else value)]
+    return Comparison(field, _OPERATORS[name], listed if name in _LISTS else listed[0])

@@ -142,6 +142,8 @@ class DocumentTable:
         self.path = as_text(path_text(table), "table") or ""
         if not isinstance(element, str) or element not in _ELEMENTS:
             raise InvalidArgumentError(f"element must be one of {', '.join(_ELEMENTS)}, not {element!r}")
+        if not isinstance(create, bool):
+            raise InvalidTypeError(f"create must be True or False, not {create!r}")
         self.id_column = as_text(id_column, "id_column") or ""
         self.text_column = as_text(text_column, "text_column") or ""
         self.vector_column = as_text(vector_column, "vector_column") or ""
@@ -195,11 +197,12 @@ class DocumentTable:
         ids = self._checked_ids([each.id for each in documents])
         for each in documents:
             _require_storable(each)
+        arrays = _vectors(documents)
         columns, dimension = self._metadata_columns(), self._checked_dimension(documents)
         rows = {
             self.id_column: pa.array(ids, pa.string()),
             self.text_column: pa.array([each.text for each in documents], pa.string()),
-            self.vector_column: _vectors(documents),
+            self.vector_column: arrays,
             **columns.arrays(ids, [each.metadata for each in documents]),
         }
         vectors = {self.vector_column: (dimension, self._element)}
@@ -518,11 +521,12 @@ def _vectors(documents: Sequence[Stored]) -> pa.Array:
     arrays: list[npt.NDArray[np.float64]] = []
     for each in documents:
         try:
-            arrays.append(np.asarray([] if each.vector is None else each.vector, np.float64))
+            array = np.asarray([] if each.vector is None else each.vector, np.float64)
         except (TypeError, ValueError):
-            raise InvalidTypeError(
-                f"the vector of document '{each.id}' is no list of numbers; give numbers, or None"
-            ) from None
+            array = np.asarray(0.0)
+        if array.ndim != 1:
+            raise InvalidTypeError(f"the vector of document '{each.id}' is no list of numbers; give numbers, or None")
+        arrays.append(array)
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in arrays])]).astype(np.int32)
     absent = pa.array([each.vector is None for each in documents])
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(arrays)), mask=absent)

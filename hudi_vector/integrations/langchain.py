@@ -88,6 +88,35 @@ class HudiVectorStore(VectorStore):  # type: ignore[misc]
         """Return what makes vectors of texts."""
         return self._embedding
 
+    def add_documents(self, documents: Sequence[Document], **options: Any) -> list[str]:
+        """Embed documents and write them by one commit; those whose id is there already replace the old ones.
+
+        Args:
+            documents: The documents.
+            options: ``ids``, in place of the documents' own.
+
+        Returns:
+            The ids, in the order of the documents.
+
+        Raises:
+            InvalidTypeError: They are no list of LangChain's documents; or as for `add_texts`.
+
+        Example:
+            >>> from langchain_core.documents import Document
+            >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+            >>> store = HudiVectorStore("/tmp/documents", DeterministicFakeEmbedding(size=4), spark=spark)
+            >>> store.add_documents([Document(id="1", page_content="a pen")])
+            ['1']
+        """
+        if isinstance(documents, (str, bytes, Mapping)) or not isinstance(documents, Iterable):
+            raise InvalidTypeError(f"documents must be a list of LangChain's documents, not {kind_of(documents)}")
+        listed = list(documents)
+        for one in listed:
+            if not isinstance(one, Document):
+                raise InvalidTypeError(f"documents must be LangChain's documents, and one is {kind_of(one)}")
+        found: list[str] = super().add_documents(listed, **options)
+        return found
+
     def add_texts(
         self,
         texts: Iterable[str],

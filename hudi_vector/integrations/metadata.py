@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_vector.arguments import require_unicode
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTableError, kind_of
@@ -132,7 +133,7 @@ class MetadataColumns:
     def _column(self, name: str, kind: pa.DataType, ids: Sequence[str], values: Sequence[Any]) -> pa.Array:
         if all(_is_of(value, kind) for value in values):
             with suppress(*_REFUSED):
-                return pa.array(values, kind)
+                return _readable(pa.array(values, kind))
         for document, value in zip(ids, values, strict=True):
             if isinstance(value, str):
                 require_unicode(value, f"metadata '{name}' of document '{document}'")
@@ -172,9 +173,17 @@ def _is_of(value: Any, kind: pa.DataType) -> bool:
     return isinstance(value, taken)
 
 
+def _readable(array: pa.Array) -> pa.Array:
+    """Return an array; raise OverflowError if it has a moment that UTC has outside the years 1 to 9999."""
+    if pa.types.is_timestamp(array.type):
+        for end in pc.min_max(array).values():
+            end.as_py()
+    return array
+
+
 def _is_taken(value: Any, kind: pa.DataType) -> bool:
     try:
-        pa.array([value], kind)
+        _readable(pa.array([value], kind))
     except _REFUSED:
         return False
     return True

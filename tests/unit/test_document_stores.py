@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -116,6 +118,8 @@ def test_llama_index_takes_a_list_of_ids(method: str, tmp_path: Path) -> None:
     assert refused(InvalidTypeError, lambda: store.delete(None)) == "an id must be a text that is not blank, not None"
 
 
+EARLY = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5)))
+"""A moment that is in the year 0 by UTC."""
 HALF = "a\ud800"
 PAIR = "holds half of a surrogate pair, which is no character, in "
 
@@ -150,6 +154,13 @@ def langchain_store(langchain: Any, path: Path, **options: Any) -> Any:
         (Stored("1", "a", {"x": HALF}), InvalidArgumentError, f"metadata 'x' of document '1' {PAIR}.+"),
         (Stored("1", "a", {"x": [{"y": HALF}]}), InvalidArgumentError, f"metadata 'x' of document '1' {PAIR}.+"),
         (Stored("1", "a", {"name": HALF}), InvalidArgumentError, f"metadata 'name' of document '1' {PAIR}.+"),
+        (Stored("1", "a", {}, 3), InvalidTypeError, "the vector of document '1' is no list of numbers; .+"),
+        (Stored("1", "a", {}, [[1, 2]]), InvalidTypeError, "the vector of document '1' is no list of numbers; .+"),
+        (
+            Stored("1", "a", {"at": EARLY}),
+            InvalidTypeError,
+            "metadata 'at' of document '1' is .+, and column 'at' is .+",
+        ),
         (Stored("1", 3), InvalidTypeError, "the text of document '1' is int; give a text"),
         (Stored("1", "a", [1]), InvalidTypeError, "the metadata of document '1' is list; give a dictionary"),
         (Stored("1", "a", {3: 1}), InvalidTypeError, "the metadata of document '1' has the name 3; give a text"),
@@ -158,7 +169,7 @@ def langchain_store(langchain: Any, path: Path, **options: Any) -> Any:
 def test_documents_that_cannot_be_stored(
     document: Any, kind: type[HudiVectorError], sentence: str, tmp_path: Path
 ) -> None:
-    table = DocumentTable(tmp_path / "t", metadata_columns={"name": "string"}, dimension=2)
+    table = DocumentTable(tmp_path / "t", metadata_columns={"name": "string", "at": "timestamp"}, dimension=2)
     with pytest.raises(kind, match=f"^{sentence}$"):
         table.write([document])
     assert not (tmp_path / "t").exists()
@@ -176,6 +187,7 @@ def test_documents_that_cannot_be_stored(
         ({"metadata_columns": []}, "metadata_columns is a mapping such as {'price': 'double'}, not list"),
         ({"metadata_columns": {"a": ["int"]}}, "metadata_columns['a'] = ['int']; give one of string, int, bigint, "
          "double, boolean, date, timestamp"),
+        ({"create": "no"}, "create must be True or False, not 'no'"),
         ({"element": ["float"]}, "element must be one of float, double, int8, not ['float']"),
         ({"text_column": HALF}, f"text_column {PAIR}{HALF!r}; remove it"),
     ],
@@ -200,6 +212,10 @@ def test_langchain_takes_lists_of_texts(langchain: Any, tmp_path: Path) -> None:
     store = langchain_store(langchain, tmp_path / "t")
     for kind, call, sentence in (
         (InvalidTypeError, lambda: store.add_texts(None), "texts must be a list of texts, not NoneType"),
+        (InvalidTypeError, lambda: store.add_documents(None),
+         "documents must be a list of LangChain's documents, not NoneType"),
+        (InvalidTypeError, lambda: store.add_documents(["a"]),
+         "documents must be LangChain's documents, and one is str"),
         (InvalidTypeError, lambda: store.add_texts("ab"), "texts must be a list of texts, not str"),
         (InvalidTypeError, lambda: store.add_texts(["a", 3]), "texts must be a list of texts, and texts[1] is int"),
         (InvalidArgumentError, lambda: store.add_texts([HALF]), f"texts[0] {PAIR}{HALF!r}; remove it"),
@@ -362,3 +378,21 @@ def test_stores_can_be_copied_to_other_processes(
     store = haystack.HudiDocumentStore(tmp_path / "t", spark=object(), **options)
     assert copied(store).to_dict() == store.to_dict()
     assert copied(haystack.HudiEmbeddingRetriever(store, top_k=3)).run([0.1, 0.2]) == {"documents": []}
+
+
+@pytest.mark.parametrize("value", [np.int64(1), np.float64(1.0), np.float32(1.0)])
+def test_a_number_of_numpy_filters_as_a_number(value: Any) -> None:
+    for given in ({"m": value}, {"m": {"$in": [value]}}, {"m": {"$gte": value, "$lte": value}}):
+        wanted = MetadataFilter.of(given)
+        assert wanted.where({"m": pa.float64()}).text == MetadataFilter.of(plain(given)).where({"m": pa.float64()}).text
+        assert matches(wanted.tree, {"m": 1})
+        assert not matches(wanted.tree, {"m": 2})
+    sentence = refused(InvalidFilterError, lambda: MetadataFilter.of({"m": np.array([1, 2])}))
+    assert sentence == "'$eq' of 'm' takes no array; give one value, or {'$in': values}"
+
+
+def plain(given: Any) -> Any:
+    """Return a filter with numbers of Python in place of those of numpy."""
+    if isinstance(given, dict):
+        return {name: plain(value) for name, value in given.items()}
+    return [plain(one) for one in given] if isinstance(given, list) else getattr(given, "item", lambda: given)()
