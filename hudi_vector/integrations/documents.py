@@ -24,6 +24,7 @@ from hudi_vector.errors import (
     InvalidTypeError,
     TableNotFoundError,
     UnknownColumnError,
+    UnsupportedTableError,
     kind_of,
     number_of,
 )
@@ -299,7 +300,7 @@ class DocumentTable:
             found.report(names)
             return [
                 self._stored(row, columns, distance)
-                for row, distance in zip(pa.table(rows).to_pylist(), distances, strict=True)
+                for row, distance in zip(self._listed(pa.table(rows)), distances, strict=True)
             ]
 
         with failure_heard(self._source(), "local") as running:
@@ -331,7 +332,7 @@ class DocumentTable:
         names += columns.names if texts or where.accepts is not None else []
         names += [self.vector_column] if vectors else []
         rows = self._read(snapshot, names, where.text)
-        found = [self._stored(row, columns) for row in rows.to_pylist()]
+        found = [self._stored(row, columns) for row in self._listed(rows)]
         if where.accepts is not None:
             found = [each for each in found if where.accepts(each.id, each.text, dict(each.metadata))]
         return sorted(found, key=lambda each: each.id)
@@ -357,6 +358,17 @@ class DocumentTable:
         """Return the plan of the rows that meet a condition."""
         predicate = None if text is None else parse(text, snapshot.schema, snapshot.source.name)
         return plan_of_rows(snapshot, self.vector_column, predicate, _ZONE, self._conf)
+
+    def _listed(self, rows: pa.Table) -> list[dict[str, Any]]:
+        """Return rows as dictionaries; raise UnsupportedTableError for a moment that Python has no value for."""
+        try:
+            listed: list[dict[str, Any]] = rows.to_pylist()
+        except (OverflowError, ValueError) as problem:
+            raise UnsupportedTableError(
+                f"a row of '{self.path}' has a day or a moment outside of the years 1 to 9999, or finer than "
+                f"microseconds, which Python has no value for ({problem}); correct it with hudi_vector.write"
+            ) from None
+        return listed
 
     def _stored(self, row: Mapping[str, Any], columns: MetadataColumns, distance: float = 0.0) -> Stored:
         has_metadata = all(name in row for name in columns.names)

@@ -12,7 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hudi_vector.errors import HudiVectorError, InvalidArgumentError, InvalidFilterError, InvalidTypeError
+from hudi_vector.errors import (
+    HudiVectorError,
+    InvalidArgumentError,
+    InvalidFilterError,
+    InvalidTypeError,
+    UnsupportedTableError,
+)
 from hudi_vector.integrations.conditions import MetadataFilter, matches
 from hudi_vector.integrations.documents import DocumentTable, Stored
 from hudi_vector.read.predicate.form import evaluate, parse
@@ -396,3 +402,11 @@ def plain(given: Any) -> Any:
     if isinstance(given, dict):
         return {name: plain(value) for name, value in given.items()}
     return [plain(one) for one in given] if isinstance(given, list) else getattr(given, "item", lambda: given)()
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.date32()])
+def test_a_moment_without_a_value_in_python_is_named(kind: pa.DataType, tmp_path: Path) -> None:
+    table = DocumentTable(tmp_path / "t")
+    rows = pa.table({"at": pa.array([-(10**6)], pa.int32()).cast(pa.date32()).cast(kind)})
+    sentence = refused(UnsupportedTableError, lambda: table._listed(rows))
+    assert sentence.startswith(f"a row of '{tmp_path / 't'}' has a day or a moment outside of the years 1 to 9999")
