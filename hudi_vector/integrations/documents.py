@@ -31,7 +31,7 @@ from hudi_vector.errors import (
 from hudi_vector.events import failure_heard
 from hudi_vector.integrations.conditions import Condition, Where, literal
 from hudi_vector.integrations.metadata import MetadataColumns, arrow_types
-from hudi_vector.kernels.metrics import metric_named
+from hudi_vector.kernels.metrics import metric_named, require_comparable
 from hudi_vector.options import require_known
 from hudi_vector.query.index_choice import known_indexes
 from hudi_vector.query.opened.kept_snapshots import KeptSnapshots
@@ -405,7 +405,9 @@ class DocumentTable:
     def _checked_dimension(self, documents: Sequence[Stored]) -> int:
         """Return the number of elements of the table's vectors, or that which all of these vectors have."""
         kept, named = self._snapshots(), self._dimension
-        if kept is not None:
+        if kept is None:
+            require_comparable(self.metric, self.vector_column, self._element)
+        else:
             named = vector_column(kept.get(), self.vector_column, self.path, 0).dimension
         for each in documents:
             if each.vector is None:

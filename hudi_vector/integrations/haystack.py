@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from hudi_vector.arguments import as_k, known_arguments
@@ -138,6 +139,8 @@ def _tree(given: Any) -> Comparison | Logic:
         raise FilterError(f"unknown operator {operator!r}; the operators of values are {', '.join(_OPERATORS)}")
     if operator in ("in", "not in") and not isinstance(value, list):
         raise FilterError(f"'{operator}' of '{name}' takes a list, not {value!r}")
+    if hasattr(value, "__array__") and not np.isscalar(value):
+        raise FilterError(f"'value' of '{name}' is an array ({kind_of(value)}); give one value, or a list with 'in'")
     if name in ("embedding", "sparse_embedding", "blob", "score"):
         raise FilterError(f"'{name}' is nothing that a filter reads; filter by id, content or meta")
     return Comparison(name, operator, value)

@@ -410,3 +410,20 @@ def test_a_moment_without_a_value_in_python_is_named(kind: pa.DataType, tmp_path
     rows = pa.table({"at": pa.array([-(10**6)], pa.int32()).cast(pa.date32()).cast(kind)})
     sentence = refused(UnsupportedTableError, lambda: table._listed(rows))
     assert sentence.startswith(f"a row of '{tmp_path / 't'}' has a day or a moment outside of the years 1 to 9999")
+
+
+def test_a_new_table_has_vectors_that_its_metric_compares(tmp_path: Path) -> None:
+    table = DocumentTable(tmp_path / "t", metric="hamming")
+    with pytest.raises(HudiVectorError, match="hamming"):
+        table.write([Stored("1", "a", {}, [0.5, 1.0])])
+    assert not (tmp_path / "t").exists()
+
+
+def test_haystack_compares_with_no_array(haystack: Any, tmp_path: Path) -> None:
+    from haystack.errors import FilterError
+
+    store = haystack.HudiDocumentStore(tmp_path / "t")
+    given = {"field": "meta.a", "operator": "==", "value": np.array([1, 2])}
+    with pytest.raises(FilterError, match=r"^'value' of 'meta.a' is an array \(numpy.ndarray\); give one value, .+$"):
+        store.filter_documents(given)
+    assert store.filter_documents({**given, "value": np.int64(1)}) == []
