@@ -140,14 +140,14 @@ class DocumentTable:
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         """Check the arguments, and open the table if it is there; they are explained at `TableOptions`."""
-        self.path = as_text(path_text(table), "table") or ""
+        self.path = as_text(path_text(table), "table")
         if not isinstance(element, str) or element not in _ELEMENTS:
             raise InvalidArgumentError(f"element must be one of {', '.join(_ELEMENTS)}, not {element!r}")
         if not isinstance(create, bool):
             raise InvalidTypeError(f"create must be True or False, not {create!r}")
-        self.id_column = as_text(id_column, "id_column") or ""
-        self.text_column = as_text(text_column, "text_column") or ""
-        self.vector_column = as_text(vector_column, "vector_column") or ""
+        self.id_column = as_text(id_column, "id_column")
+        self.text_column = as_text(text_column, "text_column")
+        self.vector_column = as_text(vector_column, "vector_column")
         self.metric = metric_named(metric)
         self._element = element
         self._dimension = as_count(dimension, "dimension")
