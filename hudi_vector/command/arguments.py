@@ -129,8 +129,8 @@ output = several(
 def the_table(table: str | None, named_table: str | None) -> str:
     """Return the table that was given as an argument or as ``--table``; raise InvalidArgumentError without just one.
 
-    InvalidTypeError if it is blank, which would else be the current folder; it is raised also for a path that is not
-    UTF-8.
+    That error is raised for a path that is not UTF-8 too, and InvalidTypeError for a blank one, which would be the
+    current folder.
     """
     from hudi_vector.arguments import as_text
     from hudi_vector.storage import path_text

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from hudi_vector.index.catalog import Index
 
-__all__ = ["DocumentTable", "Stored", "TableOptions"]
+__all__ = ["DocumentTable", "Stored", "TableOptions", "as_list"]
 
 T = TypeVar("T")
 
@@ -500,6 +500,16 @@ class DocumentTable:
             )
         if self._kept is not None:
             self._kept.refresh()
+
+
+def as_list(value: Any, name: str, of: str) -> list[Any]:
+    """Return an argument as a list; raise InvalidTypeError if it is text, bytes or a mapping, or cannot be iterated.
+
+    `of` says in the sentence what it is a list of.
+    """
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidTypeError(f"{name} must be a list {of}, not {kind_of(value)}")
+    return list(value)
 
 
 def _require_storable(document: Stored) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from hudi_vector.arguments import as_k, known_arguments, require_unicode
 from hudi_vector.errors import InvalidArgumentError, InvalidTypeError, MissingDependencyError, kind_of, number_of
 from hudi_vector.integrations.conditions import MetadataFilter
-from hudi_vector.integrations.documents import DocumentTable, Filter, Stored, TableOptions
+from hudi_vector.integrations.documents import DocumentTable, Filter, Stored, TableOptions, as_list
 from hudi_vector.query.tuning import SearchOptions
 
 try:
@@ -108,9 +108,7 @@ class HudiVectorStore(VectorStore):  # type: ignore[misc]
             >>> store.add_documents([Document(id="1", page_content="a pen")])
             ['1']
         """
-        if isinstance(documents, (str, bytes, Mapping)) or not isinstance(documents, Iterable):
-            raise InvalidTypeError(f"documents must be a list of LangChain's documents, not {kind_of(documents)}")
-        listed = list(documents)
+        listed = as_list(documents, "documents", "of LangChain's documents")
         for one in listed:
             if not isinstance(one, Document):
                 raise InvalidTypeError(f"documents must be LangChain's documents, and one is {kind_of(one)}")
@@ -404,9 +402,7 @@ def _document(stored: Stored) -> Document:
 
 def _texts(given: Any) -> list[str]:
     """Return texts as a list; raise InvalidTypeError if they are no list of texts."""
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise InvalidTypeError(f"texts must be a list of texts, not {kind_of(given)}")
-    listed = list(given)
+    listed = as_list(given, "texts", "of texts")
     for number, text in enumerate(listed):
         if not isinstance(text, str):
             raise InvalidTypeError(f"texts must be a list of texts, and texts[{number}] is {kind_of(text)}")
@@ -443,9 +439,7 @@ def _require_marginal(k: Any, fetch_k: Any, lambda_mult: Any) -> None:
 
 def _as_many(name: str, given: Sequence[Any] | None, wanted: int, otherwise: Any) -> list[Any]:
     """Return one value for each text; raise InvalidArgumentError if there are more or fewer."""
-    if given is not None and (isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable)):
-        raise InvalidTypeError(f"{name} must be a list with one value for each text, not {kind_of(given)}")
-    listed = [otherwise] * wanted if given is None else list(given)
+    listed = [otherwise] * wanted if given is None else as_list(given, name, "with one value for each text")
     if len(listed) != wanted:
         raise InvalidArgumentError(
             f"{name} has {number_of(len(listed), 'value')} for {number_of(wanted, 'text')}; give one for each"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from hudi_vector.integrations.conditions import (
     require_shallow,
     split,
 )
-from hudi_vector.integrations.documents import DocumentTable, Stored, TableOptions
+from hudi_vector.integrations.documents import DocumentTable, Stored, TableOptions, as_list
 
 try:
     from llama_index.core.bridge.pydantic import PrivateAttr
@@ -113,9 +113,7 @@ class HudiVectorStore(BasePydanticVectorStore):  # type: ignore[misc]
             InvalidTypeError: They are no list of nodes, or metadata cannot be stored.
             InvalidVectorError: A node has no embedding.
         """
-        if isinstance(nodes, (str, bytes, Mapping)) or not isinstance(nodes, Iterable):
-            raise InvalidTypeError(f"nodes must be a list of LlamaIndex's nodes, not {kind_of(nodes)}")
-        listed = list(nodes)
+        listed = as_list(nodes, "nodes", "of LlamaIndex's nodes")
         self._table.write([_stored(node) for node in listed])
         return [node.node_id for node in listed]
 
