@@ -12,7 +12,11 @@ from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.table.config import stored_properties
 from hudi_vector.writing.files import Files
 
-__all__ = ["hudi_client", "metadata_setting"]
+__all__ = ["FAILED_WRITES", "LAZY", "hudi_client", "metadata_setting", "roll_back"]
+
+FAILED_WRITES = "hoodie.clean.failed.writes.policy"
+LAZY = {FAILED_WRITES: "LAZY"}
+"""With another policy Hudi rolls back no write behind which others have committed."""
 
 _METADATA = "hoodie.metadata.enable"
 
@@ -32,6 +36,12 @@ def hudi_client(spark: SparkSession, path: str, options: Mapping[str, str]) -> I
         yield client
     finally:
         client.close()
+
+
+def roll_back(spark: SparkSession, path: str, options: Mapping[str, str], instant: str) -> None:
+    """Roll back a write that will not complete, also if others have committed since; the arguments are as above."""
+    with hudi_client(spark, path, {**options, **LAZY}) as client:
+        client.rollback(instant)
 
 
 def metadata_setting(spark: SparkSession, path: str, options: Mapping[str, str]) -> dict[str, str]:

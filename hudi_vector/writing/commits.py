@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hudi_vector.table.config import TableConfig
-    from hudi_vector.table.timeline import Instant
+    from hudi_vector.table.timeline import Instant, Timeline
     from hudi_vector.writing.files import Files
 
-__all__ = ["TOKEN_KEY", "Commit", "commit_counts", "completed_commits", "find_commit", "new_token"]
+__all__ = ["TOKEN_KEY", "Commit", "begun_writes", "commit_counts", "find_commit", "listed_timeline", "new_token"]
 
 TOKEN_KEY = "_hudi_vector.write"  # noqa: S105 - Hudi copies options that begin with _ into the commit
+_BEGUN = (".commit.requested", ".deltacommit.requested")
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ def new_token() -> str:
     return uuid.uuid4().hex
 
 
-def completed_commits(files: Files, path: str, config: TableConfig) -> frozenset[Instant]:
-    """Return the completed instants of actions that changed data files."""
-    listed = files.listing(config.layout.folder(path)).items()
-    # Only the difference of two listings is used, so the time zone does not matter.
-    timeline = config.layout.timeline(((name, milliseconds * 1_000_000) for name, milliseconds in listed), "UTC")
-    return frozenset(timeline.commits)
+def listed_timeline(files: Files, path: str, config: TableConfig) -> Timeline:
+    """Return the timeline as it is listed now."""
+    return _timeline(files.listing(config.layout.folder(path)), config)
+
+
+def begun_writes(files: Files, path: str, config: TableConfig) -> frozenset[str]:
+    """Return the requested times of the commits and deltacommits that have not completed; no table service is one."""
+    listed = files.listing(config.layout.folder(path))
+    return _timeline(listed, config).pending & {name.partition(".")[0] for name in listed if name.endswith(_BEGUN)}
 
 
 def find_commit(files: Files, path: str, config: TableConfig, before: frozenset[Instant], token: str) -> Commit | None:
@@ -48,7 +52,7 @@ def find_commit(files: Files, path: str, config: TableConfig, before: frozenset[
 
     Only instants that are not in `before`, the instants before the write, are searched.
     """
-    for instant in sorted(completed_commits(files, path, config) - before, reverse=True):
+    for instant in sorted(frozenset(listed_timeline(files, path, config).commits) - before, reverse=True):
         file = config.layout.file(path, instant)
         content = files.read(file) or b""
         if token.encode() in content:
@@ -69,3 +73,8 @@ def commit_counts(instant: str, record: Mapping[str, Any]) -> Commit:
         return sum(int(one.get(key) or 0) for one in statistics)
 
     return Commit(instant, total("numInserts"), total("numUpdateWrites"), total("numDeletes"))
+
+
+def _timeline(listed: Mapping[str, int], config: TableConfig) -> Timeline:
+    # Only the difference of two listings is used, so the time zone does not matter.
+    return config.layout.timeline(((name, milliseconds * 1_000_000) for name, milliseconds in listed.items()), "UTC")

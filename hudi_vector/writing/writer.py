@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,11 +34,13 @@ from hudi_vector.spark.catalyst.local_rows import no_rows
 from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.table.avro_schema import WRITTEN_BY_HUDI
 from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
+from hudi_vector.table.timeline import Timeline
 from hudi_vector.writing.blobs.columns import converted_schema
 from hudi_vector.writing.blobs.plan import plan_blobs
 from hudi_vector.writing.blobs.upload import BlobTarget, upload_and_write
 from hudi_vector.writing.catalog import create_table
-from hudi_vector.writing.commits import TOKEN_KEY, Commit, completed_commits, find_commit, new_token
+from hudi_vector.writing.client import FAILED_WRITES, roll_back
+from hudi_vector.writing.commits import TOKEN_KEY, Commit, begun_writes, find_commit, listed_timeline, new_token
 from hudi_vector.writing.erased.rows import OFF, without_erased
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
@@ -72,9 +75,11 @@ __all__ = ["WritePlan", "hand_to_hudi", "plan_write", "write"]
 
 _LOG = logging.getLogger(__name__)
 
+_MODE, _ALONE = "hoodie.write.concurrency.mode", "single_writer"
 _CLUSTERING = "HoodieClusteringUpdateException"
 _NO_SCHEMA = "Schema string cannot be null or empty"
 _DUPLICATE_KEY = re.compile(r"HoodieDuplicateKeyException: Duplicate key found for insert statement, key is: (.+)")
+_LEFT_BEHIND = re.compile(r"Found commits after time :(\d+)")
 _FRAME = "the DataFrame"
 _ONE_TASK = 32 << 20
 _MANY_ROWS = 10_000
@@ -426,10 +431,12 @@ def hand_to_hudi(
         spark.sql(create_table(target.quoted_name, rows.schema, plan.layout.partition_by, properties))
         target = replace(target, is_registered=True)
     config = target.existing.config if target.existing else _config(files, target)
-    before = completed_commits(files, target.path, config) if config else frozenset()
+    before = listed_timeline(files, target.path, config) if config else Timeline(())
     try:
-        rows.write.format("hudi").options(**{**options, TOKEN_KEY: token}).mode("append").save(target.path)
+        _save(spark, rows, target, {**options, TOKEN_KEY: token})
     except (Py4JJavaError, PySparkException) as problem:
+        if config is not None:
+            _roll_back_ours(spark, files, target, config, options, before)
         if _CLUSTERING in str(problem):
             raise WriteError(_being_clustered(plan)) from None
         if _NO_SCHEMA in str(problem) and plan.request.operation == "insert" and plan.settings.has_global_index:
@@ -447,7 +454,38 @@ def hand_to_hudi(
     if target.quoted_name:
         spark.catalog.refreshTable(target.quoted_name)
     config = _config(files, target)
-    return find_commit(files, target.path, config, before, token) if config else None
+    return find_commit(files, target.path, config, frozenset(before.commits), token) if config else None
+
+
+def _save(spark: SparkSession, rows: DataFrame, target: Target, options: Mapping[str, str]) -> None:
+    """Let Hudi write, and roll back the failed writes of others that Hudi itself does not roll back any more."""
+    left = None
+    while True:
+        try:
+            return rows.write.format("hudi").options(**options).mode("append").save(target.path)
+        except Py4JJavaError as problem:
+            # Hudi rolls back what others left before it writes, but fails at a write that others have committed after.
+            found = _LEFT_BEHIND.search(str(problem))
+            if found is None or found[1] == left:
+                raise
+            left = found[1]
+        _LOG.warning("write %s of '%s', which had failed or was killed, is rolled back", left, target.given)
+        roll_back(spark, target.path, options, left)
+
+
+def _roll_back_ours(
+    spark: SparkSession, files: Files, target: Target, config: TableConfig, options: Mapping[str, str], before: Timeline
+) -> None:
+    """Roll back the write that has just failed, unless other writers take turns with it, whose write it could be.
+
+    Hudi does so at its next write only, and not any more if a clustering has completed until then.
+    """
+    if options.get(_MODE, _ALONE).lower() != _ALONE or options.get(FAILED_WRITES, "EAGER").upper() != "EAGER":
+        return
+    with suppress(Py4JJavaError, OSError):  # the write's own failure is what its user has to know
+        ours = begun_writes(files, target.path, config) - before.pending
+        if len(ours) == 1:
+            roll_back(spark, target.path, options, *ours)
 
 
 def _being_clustered(plan: WritePlan) -> str:

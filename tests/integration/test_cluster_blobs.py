@@ -124,7 +124,7 @@ def test_a_run_goes_on_with_its_plan_and_no_other_plan_holds_then(spark, path, c
         services.cluster(spark, str(path), plan=first.plan_id, options=QUICK, progress=vanish)
     assert "\n" not in str(failed.value)
     aside.rename(file)
-    assert NativeTable(Source(f"file://{path}", str(path))).timeline().pending == frozenset()
+    assert pending(path) == frozenset()
     assert begun_clusterings(f"file://{path}") == []
 
     with pytest.raises(Killed):
@@ -148,6 +148,10 @@ def test_a_run_goes_on_with_its_plan_and_no_other_plan_holds_then(spark, path, c
     assert sorted(file.name for file in (path / ".hoodie/timeline").iterdir()) == timeline
 
 
+def pending(path):
+    return NativeTable(Source(f"file://{path}", str(path))).timeline().pending
+
+
 def test_writers_are_told_of_a_killed_clustering_and_maintain_ends_it(spark, path, clean_session):
     with pytest.raises(Killed):
         services.cluster(spark, str(path), order_by="rank", options=QUICK, progress=kill_at("scheduled"))
@@ -163,12 +167,52 @@ def test_writers_are_told_of_a_killed_clustering_and_maintain_ends_it(spark, pat
         write()
     assert f"hudi-vector maintain --table file:{path}" in str(refused.value).replace("file://", "file:")
     assert "\n" not in str(refused.value)
+    assert pending(path) == {*begun.instants}, "the refused write left an instant"
     ended, _ = services.maintain(spark, str(path), steps=["figures"]).steps
     assert (ended.step, ended.state) == ("end_killed_runs", "done"), ended.text
     assert f"in its clustering {begun.instants[0]}, which was completed" in ended.text
     assert answers(spark, path) == ROWS
     write()
     assert answers(spark, path) == {**ROWS, 4: (99, content(3, 70), content(3, 60))}
+
+
+def test_no_clustering_completes_after_a_write_that_was_killed(spark, path, clean_session, caplog):
+    """Hudi rolls back no write that was killed before a commit of others, and refuses every later write then."""
+
+    def kill_write():
+        with hudi_client(spark, f"file:{path}", QUICK) as client:
+            return client.startCommit("commit")
+
+    def write(number):
+        made = [(number, 1, 99, [3.0], bytearray(b"new"), (bytearray(b"scan"),))]
+        kind = "id INT, ts LONG, rank INT, vec ARRAY<FLOAT>, img BINARY, doc STRUCT<scan: BINARY>"
+        frame = planned(spark, made, kind)
+        hv.write(frame, str(path), record_key="id", ordering="ts", blobs=["img", "doc.scan"], options=QUICK)
+
+    def maintained(**more):
+        return {each.step: each for each in services.maintain(spark, str(path), steps=["cluster"], **more).steps}
+
+    with pytest.raises(Killed):
+        services.cluster(spark, str(path), order_by="rank", options=QUICK, progress=kill_at("scheduled"))
+    (clustering,) = pending(path)
+    killed = kill_write()
+    sentence = f"commit '{killed}' of .* has not completed, .* this job do not take turns by a lock; run again when"
+    with pytest.raises(RefusedError, match=sentence):
+        services.cluster(spark, str(path), order_by="rank", options=QUICK)
+    refused = maintained()["end_killed_runs"]
+    assert (refused.state, f"'{killed}'" in refused.text) == ("refused", True), refused.text
+    assert pending(path) == {clustering, killed}, "the clustering completed first"
+    ended = maintained(assume_single_writer=True)["end_killed_runs"]
+    assert ended.state == "done", ended.text
+    assert f"in its clustering {clustering}, which was completed" in ended.text
+    assert pending(path) == frozenset()
+    write(4)
+    killed = kill_write()
+    spark.sql(f"CALL run_clustering(path => '{path}')").collect()
+    write(5)
+    assert f"write {killed} of '{path}', which had failed or was killed, is rolled back" in caplog.text
+    assert pending(path) == frozenset()
+    assert answers(spark, path) == {**ROWS, **dict.fromkeys((4, 5), (99, b"new", b"scan"))}
 
 
 @pytest.mark.soak

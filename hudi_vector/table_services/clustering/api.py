@@ -80,8 +80,8 @@ def cluster(
         The file groups that Hudi clustered, and what was done with the blobs.
 
     Raises:
-        RefusedError: Rows of other writers could be lost, a compaction or clustering is running, or something that the
-            plan names has changed.
+        RefusedError: Rows of other writers could be lost, a compaction or clustering is running, a write without a lock
+            is unfinished, or something that the plan names has changed.
         UnknownColumnError: There is no such column.
         InvalidArgumentError: Rows cannot be ordered by a column, or the table has no such plan.
         UnsupportedTableError: Rows of the table cannot be written back unchanged.
@@ -109,6 +109,7 @@ def cluster(
     if refusal is not None:
         raise RefusedError(refusal)
     with ServiceLease(work.table.source.uri, COMPACT, options=work.storage_options) as lease:
+        work.settle_writes()  # before the plan, which names files that a rollback may remove
         notes = (*work.end_begun_runs(lease), *work.end_begun_clusterings(lease))
         work = work.reopened() if notes else work
         made = asked.decided(work, vectors)

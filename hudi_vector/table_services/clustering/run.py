@@ -120,6 +120,7 @@ class Clustering(Compaction):
 
         def check() -> None:
             lease.check()
+            self.settle_writes()
             changed = self.why_changed(begun[-1])
             if changed is not None:
                 raise RefusedError(changed)
@@ -146,7 +147,8 @@ class Clustering(Compaction):
     def end_begun_clusterings(self, lease: ServiceLease) -> tuple[str, ...]:
         """End the clusterings that killed processes had begun, and return a sentence for each.
 
-        An instant that Hudi has scheduled is executed. The caller holds `lease`.
+        An instant that Hudi has scheduled is executed. The caller holds `lease`. Raise RefusedError if a write without
+        a lock is pending.
         """
         notes = []
         for run in begun_clusterings(self.table.source.uri, self.storage_options):
@@ -214,6 +216,7 @@ class Clustering(Compaction):
             ours = [each for each in pending_ingests(self._native()) if each.requested == instant]
             how = "was rolled back" if self._roll_back_dead(ours) else "stays until a writer of the table rolls it back"
             return f"in its clustering {instant}, which {how}"
+        self.settle_writes()
         try:
             end_with_hudi(self, instant, self.hudi_options)
         except WriteError as problem:

@@ -18,33 +18,37 @@ if TYPE_CHECKING:
 __all__ = ["roll_back_dead"]
 
 _HUDI = "org.apache.hudi"
-_LAZY = {"hoodie.clean.failed.writes.policy": "LAZY"}
-"""With another policy Hudi rolls back no write behind which others have committed."""
 
 
 def roll_back_dead(
-    spark: SparkSession, path: str, options: Mapping[str, str], pending: Iterable[PendingInstant]
+    spark: SparkSession,
+    path: str,
+    options: Mapping[str, str],
+    pending: Iterable[PendingInstant],
+    *,
+    alone: bool = False,
 ) -> list[PendingInstant]:
     """Roll back those pending writes of a table whose heartbeats have run out, and return them.
 
-    A write without a heartbeat may still be running, so it is left alone. `path` is the table's base path as Hadoop
-    spells it, and `options` are Hudi's settings. Raise WriteError if Hudi fails.
+    A write without a heartbeat may still be running, so it is left alone, unless the caller says with `alone` that no
+    other process writes: then all pending writes are dead. `path` is the table's base path as Hadoop spells it, and
+    `options` are Hudi's settings. Raise WriteError if Hudi fails.
     """
     from hudi_vector.spark.catalyst.handles import handles_of
-    from hudi_vector.writing.client import hudi_client
+    from hudi_vector.writing.client import LAZY, hudi_client
     from hudi_vector.writing.failures import in_one_sentence
 
-    beating = [(each, each.beat_ms) for each in pending if each.beat_ms is not None]
-    if not beating:
+    suspects = [each for each in pending if alone or each.beat_ms is not None]
+    if not suspects:
         return []
     with (
         in_one_sentence(f"the rollback of killed writes of '{path}' failed"),
-        hudi_client(spark, path, {**options, **_LAZY}) as client,
+        hudi_client(spark, path, {**options, **LAZY}) as client,
     ):
         config = client.getConfig()
         lasts_ms = config.getHoodieClientHeartbeatIntervalInMs() * config.getHoodieClientHeartbeatTolerableMisses()
         # As it was listed: a write that has completed since has no heartbeat, which Hudi itself takes for an old one.
-        dead = [each for each, beat_ms in beating if beat_ms + lasts_ms < clock_ms()]
+        dead = [each for each in suspects if alone or (each.beat_ms or 0) + lasts_ms < clock_ms()]
         java = handles_of(spark)
         storage = java.named(f"{_HUDI}.storage.HoodieStorageUtils").getStorage(
             path, client.getEngineContext().getStorageConf()

@@ -282,9 +282,8 @@ class Compaction:
             self._end(run)
             notes.append(f"compaction {run.plan.plan_id} had been killed {how}")
             self.tell(notes[-1])
-        for each in self._roll_back_dead(pending_ingests(self._native())) if notes else ():
-            notes.append(f"{each.action} '{each.requested}', whose writer had been killed, was rolled back")
-            self.tell(notes[-1])
+        if notes:
+            notes += map(_rolled_back, self._roll_back_dead(pending_ingests(self._native())))
         return tuple(notes)
 
     def forget_old_plans(self, keep: str) -> None:
@@ -536,14 +535,14 @@ class Compaction:
 
         return Rewriting(self.spark, self.name, self.table, self.hudi_options, self.alone)
 
-    def _require_quiet(self) -> None:
-        """Raise RefusedError if a write without a lock is pending, because our rows could hide its rows.
+    def settle_writes(self) -> None:
+        """Roll back pending writes that are dead; raise RefusedError if another write without a lock is pending.
 
-        A write whose process was killed is rolled back.
+        Our rows could hide its rows, and Hudi itself rolls back no write that was killed before a later commit.
         """
         from hudi_vector.writing.rewriting.rewrite import is_concurrent
 
-        if self.alone or is_concurrent(self.hudi_options):
+        if is_concurrent(self.hudi_options):
             return
         pending = pending_ingests(self._native())
         dead = self._roll_back_dead(pending)
@@ -551,12 +550,24 @@ class Compaction:
             if instant not in dead:
                 raise RefusedError(
                     f"{instant.action} '{instant.requested}' of '{self.name}' has not completed, and its writer and "
-                    "this compaction do not take turns by a lock; run again when it has, or give assume_single_writer "
+                    "this job do not take turns by a lock; run again when it has, or give assume_single_writer "
                     "if it was abandoned"
                 )
 
+    def _require_quiet(self) -> None:
+        """Settle the writes before a commit of Hudi's writer, which does it itself if no other process writes."""
+        if not self.alone:
+            self.settle_writes()
+
     def _roll_back_dead(self, pending: Sequence[PendingInstant]) -> list[PendingInstant]:
-        return roll_back_dead(self.spark, self.path, self._rewriting.settings(), pending)
+        """Roll back the pending writes that are known to be dead, tell of each, and return them."""
+        from hudi_vector.writing.rewriting.rewrite import is_concurrent
+
+        alone = self.alone and not is_concurrent(self.hudi_options)
+        dead = roll_back_dead(self.spark, self.path, self._rewriting.settings(), pending, alone=alone)
+        for each in dead:
+            self.tell(_rolled_back(each))
+        return dead
 
     def _native(self) -> NativeTable:
         from hudi_vector.table.native import NativeTable
@@ -583,6 +594,10 @@ def _counted(moves: Any) -> tuple[int, int]:
     """Return how many references point to copied bytes, and how many point to bytes that could not be read."""
     total, moved = moves.selectExpr("count(*)", "count(new_path)").first()
     return moved, total - moved
+
+
+def _rolled_back(dead: PendingInstant) -> str:
+    return f"{dead.action} '{dead.requested}', whose writer had been killed, was rolled back"
 
 
 def _home_of(plan: CompactionPlan) -> str:
