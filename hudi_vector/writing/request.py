@@ -98,7 +98,7 @@ def write_request(
         record_key=keys,
         partition_by=None if partition_by is None else _names("partition_by", partition_by),
         ordering=None if ordering is None else _names("ordering", ordering),
-        table_type=None if table_type is None else _one_of("table_type", table_type, tuple(TABLE_TYPES)),
+        table_type=None if table_type is None else _table_type(table_type),
         operation=_one_of("operation", operation, OPERATIONS),
         vectors={name: vector_type(name, spec) for name, spec in _mapping("vectors", vectors).items()},
         blobs=blob_specs(blobs),
@@ -191,6 +191,13 @@ def _one_of(argument: str, value: object, allowed: tuple[str, ...]) -> str:
     if found not in allowed:
         raise InvalidArgumentError(f"{argument} = {value!r} is not allowed: give one of {', '.join(allowed)}")
     return found
+
+
+def _table_type(value: object) -> str:
+    """Return the short name of a table type, which may be given by its long one."""
+    short = {long.lower(): short for short, long in TABLE_TYPES.items()}
+    named = short.get(value.strip().lower(), value) if isinstance(value, str) else value
+    return _one_of("table_type", named, tuple(TABLE_TYPES))
 
 
 def _options(options: Mapping[str, object]) -> dict[str, str]:

@@ -142,7 +142,8 @@ def write(
         record_key: The column or columns that identify a row.
         partition_by: The partition column or columns; an existing table keeps its own.
         ordering: The column or columns that decide which of two rows with the same key is newer.
-        table_type: ``"cow"`` (the default of a new table) or ``"mor"``.
+        table_type: ``"cow"`` (the default of a new table) or ``"mor"``; ``"COPY_ON_WRITE"`` and ``"MERGE_ON_READ"`` are
+            the same.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions that occur
             in ``df``) or ``insert_overwrite_table``.
         vectors: The vector columns: ``{"emb": 128}``, ``{"emb": (128, "double")}`` or ``{"emb": "VECTOR(128, INT8)"}``.

@@ -51,6 +51,11 @@ def test_what_was_not_said_stays_open():
     assert request.operation == "upsert"
 
 
+@pytest.mark.parametrize("given", ["mor", " MOR ", "MERGE_ON_READ", "merge_on_read"])
+def test_table_types_have_hudis_names_too(given):
+    assert write_request("t", record_key="id", table_type=given).table_type == "mor"
+
+
 def test_options_become_text():
     request = write_request("t", record_key="id", options={"hoodie.a": True, "hoodie.b": 3, "hoodie.c": None})
     assert request.options == {"hoodie.a": "true", "hoodie.b": "3"}
