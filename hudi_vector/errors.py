@@ -145,7 +145,7 @@ class SearchTimeoutError(HudiVectorError, TimeoutError):
 
 
 class WriteError(HudiVectorError, RuntimeError):
-    """A write failed in Spark or Hudi."""
+    """A write failed in Spark or Hudi, or Hudi failed after its commit, whose instant the sentence names then."""
 
 
 class BlobWriteError(HudiVectorError, OSError):

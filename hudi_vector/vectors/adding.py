@@ -59,7 +59,7 @@ def add_column(
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-    from hudi_vector.writing.commits import new_token
+    from hudi_vector.writing.committing.commits import new_token
     from hudi_vector.writing.failures import in_one_sentence
     from hudi_vector.writing.request import vector_type
     from hudi_vector.writing.rewriting.rewrite import commit_rows

@@ -67,7 +67,7 @@ def use(
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-    from hudi_vector.writing.commits import new_token
+    from hudi_vector.writing.committing.commits import new_token
     from hudi_vector.writing.failures import in_one_sentence
     from hudi_vector.writing.rewriting.rewrite import commit_rows
 

@@ -75,7 +75,7 @@ class ColumnCommits:
     def _commit(self, values: DataFrame, asked: int, seen: frozenset[Instant]) -> None:
         from py4j.protocol import Py4JJavaError
 
-        from hudi_vector.writing.commits import new_token
+        from hudi_vector.writing.committing.commits import new_token
         from hudi_vector.writing.rewriting.rewrite import commit_rows, is_conflict, still_there
 
         for _ in range(_ATTEMPTS):

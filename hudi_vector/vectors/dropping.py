@@ -249,7 +249,7 @@ class _Run:
         """Take the column out of the schema by a commit without rows; return it, None if a row has a vector again."""
         from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-        from hudi_vector.writing.commits import new_token
+        from hudi_vector.writing.committing.commits import new_token
         from hudi_vector.writing.failures import in_one_sentence
         from hudi_vector.writing.hudi_options import DROP_COLUMNS
         from hudi_vector.writing.rewriting.rewrite import commit_rows

@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
 from hudi_vector.arguments import known_arguments
-from hudi_vector.blobs.storing.writer import BlobColumn
 from hudi_vector.errors import (
     InvalidArgumentError,
     TableNotFoundError,
     UnknownColumnError,
-    WriteError,
 )
 from hudi_vector.options import ERASED_KEYS, INVALID_VECTORS, require_known_in_session, without_effect
 from hudi_vector.progress import tasks_followed
@@ -33,14 +27,10 @@ from hudi_vector.spark.catalyst.fitness import require_fit, require_workers
 from hudi_vector.spark.catalyst.local_rows import no_rows
 from hudi_vector.spark.catalyst.settings import session_settings
 from hudi_vector.table.avro_schema import WRITTEN_BY_HUDI
-from hudi_vector.table.config import PROPERTIES, TableConfig, read_properties
-from hudi_vector.table.timeline import Timeline
 from hudi_vector.writing.blobs.columns import converted_schema
 from hudi_vector.writing.blobs.plan import plan_blobs
 from hudi_vector.writing.blobs.upload import BlobTarget, upload_and_write
-from hudi_vector.writing.catalog import create_table
-from hudi_vector.writing.client import FAILED_WRITES, roll_back
-from hudi_vector.writing.commits import TOKEN_KEY, Commit, begun_writes, find_commit, listed_timeline, new_token
+from hudi_vector.writing.committing.hand_over import Handing, hand_to_hudi
 from hudi_vector.writing.erased.rows import OFF, without_erased
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
@@ -49,10 +39,7 @@ from hudi_vector.writing.hudi_options import (
     DROP_COLUMNS,
     DUPLICATES,
     SESSION_KEYS,
-    Settings,
-    hudi_options,
     read_settings,
-    table_properties,
 )
 from hudi_vector.writing.layout import Layout, agree_on_layout, agree_on_vectors
 from hudi_vector.writing.local_frames import ArrowStream, spark_frame
@@ -62,6 +49,7 @@ from hudi_vector.writing.request import BlobSpecs, VectorSpec, WriteRequest, wri
 from hudi_vector.writing.result import WriteResult
 from hudi_vector.writing.target import Target, resolve_target, vector_columns
 from hudi_vector.writing.vectors.columns import VectorColumn, as_arrays, vector_column
+from hudi_vector.writing.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,15 +59,10 @@ if TYPE_CHECKING:
 
     from hudi_vector.writing.blobs.staging import StagedRows
 
-__all__ = ["WritePlan", "hand_to_hudi", "plan_write", "write"]
+__all__ = ["plan_write", "write"]
 
 _LOG = logging.getLogger(__name__)
 
-_MODE, _ALONE = "hoodie.write.concurrency.mode", "single_writer"
-_CLUSTERING = "HoodieClusteringUpdateException"
-_NO_SCHEMA = "Schema string cannot be null or empty"
-_DUPLICATE_KEY = re.compile(r"HoodieDuplicateKeyException: Duplicate key found for insert statement, key is: (.+)")
-_LEFT_BEHIND = re.compile(r"Found commits after time :(\d+)")
 _FRAME = "the DataFrame"
 _ONE_TASK = 32 << 20
 _MANY_ROWS = 10_000
@@ -199,21 +182,6 @@ def write(
         return _write(_without_meta_columns(df), request)
 
 
-@dataclass(frozen=True)
-class WritePlan:
-    """All decisions that are made before rows are read."""
-
-    request: WriteRequest
-    target: Target
-    layout: Layout
-    settings: Settings
-    policy: str
-    erased: str
-    columns: list[VectorColumn]
-    blobs: tuple[BlobColumn, ...]
-    has_vectors: bool
-
-
 def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     files = Files(df.sparkSession)
     plan = plan_write(df, request, files)
@@ -230,6 +198,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
         if plan.target.existing is not None:
             new = NewTable.of(files, plan.target.path, quoted_name, plan.target.existing.config)
     done: list[WriteResult] = []
+    handing = Handing()
 
     def write_rows(staged: StagedRows) -> str | None:
         rows = staged.frame
@@ -237,7 +206,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
         columns = _vector_columns(rows, request, plan.target, plan.policy)
         # For few staged rows, checks in one task are cheaper than a shuffle.
         checked = rows.coalesce(1) if staged.bytes <= _ONE_TASK else rows
-        done.append(_checked_write(rows, checked, replace(plan, columns=columns), files))
+        done.append(_checked_write(rows, checked, replace(plan, columns=columns), files, handing))
         return done[0].instant
 
     existing = plan.target.existing
@@ -245,7 +214,7 @@ def _write(df: DataFrame, request: WriteRequest) -> WriteResult:
     undo = partial(new.take_back, df.sparkSession, files) if new is not None else None
     if plan.policy == "fail":
         df = refusing_invalid(df, plan.columns, plan.layout.record_key)  # before its blob is stored
-    uploaded = upload_and_write(df, target, write_rows, undo)
+    uploaded = upload_and_write(df, target, write_rows, handing, undo)
     return replace(done[0], blobs=uploaded, erased=erased)
 
 
@@ -266,7 +235,9 @@ def _with_partitions(df: DataFrame, plan: WritePlan) -> DataFrame:
     return refusing_partitions(df, plan.layout.partition_by, names)
 
 
-def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Files) -> WriteResult:
+def _checked_write(
+    df: DataFrame, checked: DataFrame, plan: WritePlan, files: Files, handing: Handing | None = None
+) -> WriteResult:
     """Check the rows and let Hudi write them; `checked` are the same rows, partitioned for the checks."""
     context = df.sparkSession.sparkContext
     with tasks_followed(context, "checking the rows"):
@@ -277,7 +248,7 @@ def _checked_write(df: DataFrame, checked: DataFrame, plan: WritePlan, files: Fi
             plan.request.table, findings.rows,
         )  # fmt: skip
     with tasks_followed(context, "writing the rows"):
-        commit = hand_to_hudi(df.sparkSession, files, _rows(df, plan), plan)
+        commit = hand_to_hudi(df.sparkSession, files, _rows(df, plan), plan, handing=handing)
     skipped = findings.invalid_rows if plan.policy == "skip" else 0
     if findings.invalid_rows:
         done = "were left out" if skipped else "were written with NULL in their place"
@@ -400,108 +371,6 @@ def _rows(df: DataFrame, plan: WritePlan) -> DataFrame:
         )
     stored = {column.name: column.as_stored(otherwise) for column in plan.columns}
     return rows.select(*[stored.get(name, F.col(quoted(name))) for name in rows.columns])
-
-
-def hand_to_hudi(
-    spark: SparkSession, files: Files, rows: DataFrame, plan: WritePlan, token: str | None = None
-) -> Commit | None:
-    """Let Hudi write rows as they are; return the commit, or None if the write made none.
-
-    Args:
-        spark: The session.
-        files: Hadoop's file systems with the session's settings.
-        rows: The rows, with vectors and blobs as the table stores them.
-        plan: The write.
-        token: A unique text that the commit carries; None for the one in the options or a new one.
-
-    Raises:
-        InvalidArgumentError: An insert has a key that the table already has, or Hudi cannot tell.
-        WriteError: A clustering of the rows' files is scheduled or was killed.
-    """
-    target, token = plan.target, token or plan.request.options.get(TOKEN_KEY) or new_token()
-    options = hudi_options(
-        plan.request,
-        plan.layout,
-        plan.settings,
-        target.name,
-        has_vectors=plan.has_vectors,
-        has_blobs=bool(plan.blobs),
-    )
-    if target.quoted_name and not target.is_registered:
-        properties = table_properties(plan.layout, options)
-        spark.sql(create_table(target.quoted_name, rows.schema, plan.layout.partition_by, properties))
-        target = replace(target, is_registered=True)
-    config = target.existing.config if target.existing else _config(files, target)
-    before = listed_timeline(files, target.path, config) if config else Timeline(())
-    try:
-        _save(spark, rows, target, {**options, TOKEN_KEY: token})
-    except (Py4JJavaError, PySparkException) as problem:
-        if config is not None:
-            _roll_back_ours(spark, files, target, config, options, before)
-        if _CLUSTERING in str(problem):
-            raise WriteError(_being_clustered(plan)) from None
-        if _NO_SCHEMA in str(problem) and plan.request.operation == "insert" and plan.settings.has_global_index:
-            raise InvalidArgumentError(
-                f"nothing was written: Hudi cannot look up by a global index which keys '{plan.request.table}' holds "
-                f"already; use operation 'upsert', or set {DUPLICATES} to none"
-            ) from None
-        found = _DUPLICATE_KEY.search(str(problem))
-        if found is None:
-            raise
-        raise InvalidArgumentError(
-            f"nothing was written: '{plan.request.table}' holds record key '{found[1].strip()}' already; "
-            f"use operation 'upsert', or set {DUPLICATES} to drop or none"
-        ) from None
-    if target.quoted_name:
-        spark.catalog.refreshTable(target.quoted_name)
-    config = _config(files, target)
-    return find_commit(files, target.path, config, frozenset(before.commits), token) if config else None
-
-
-def _save(spark: SparkSession, rows: DataFrame, target: Target, options: Mapping[str, str]) -> None:
-    """Let Hudi write, and roll back the failed writes of others that Hudi itself does not roll back any more."""
-    left = None
-    while True:
-        try:
-            return rows.write.format("hudi").options(**options).mode("append").save(target.path)
-        except Py4JJavaError as problem:
-            # Hudi rolls back what others left before it writes, but fails at a write that others have committed after.
-            found = _LEFT_BEHIND.search(str(problem))
-            if found is None or found[1] == left:
-                raise
-            left = found[1]
-        _LOG.warning("write %s of '%s', which had failed or was killed, is rolled back", left, target.given)
-        roll_back(spark, target.path, options, left)
-
-
-def _roll_back_ours(
-    spark: SparkSession, files: Files, target: Target, config: TableConfig, options: Mapping[str, str], before: Timeline
-) -> None:
-    """Roll back the write that has just failed, unless other writers take turns with it, whose write it could be.
-
-    Hudi does so at its next write only, and not any more if a clustering has completed until then.
-    """
-    if options.get(_MODE, _ALONE).lower() != _ALONE or options.get(FAILED_WRITES, "EAGER").upper() != "EAGER":
-        return
-    with suppress(Py4JJavaError, OSError):  # the write's own failure is what its user has to know
-        ours = begun_writes(files, target.path, config) - before.pending
-        if len(ours) == 1:
-            roll_back(spark, target.path, options, *ours)
-
-
-def _being_clustered(plan: WritePlan) -> str:
-    name, path = plan.request.table, plan.target.path
-    return (
-        f"nothing was written: a clustering of '{name}' has been scheduled and has not completed, and Hudi refuses "
-        "changes to rows of the files that it rewrites; wait until it has completed, or, if it was killed, end it with "
-        f"'hudi-vector maintain --table {path}' (one that another tool scheduled: CALL run_clustering(path => "
-        f"'{path}', op => 'execute')), and write again"
-    )
-
-
-def _config(files: Files, target: Target) -> TableConfig | None:
-    content = read_properties(files.read, target.path)
-    return TableConfig.of_file(content, f"{target.path}/{PROPERTIES}") if content is not None else None
 
 
 def _without_meta_columns(df: DataFrame) -> DataFrame:

@@ -17,6 +17,8 @@ from hudi_vector.blobs.names import new_write_id
 from hudi_vector.blobs.storing.writer import BlobColumn, BlobWritePlan
 from hudi_vector.blobs.uploads.manifest import ABORTED, COMMITTED, list_uploads, read_checksums
 from hudi_vector.storage import StorageOptions
+from hudi_vector.table.model import Source
+from hudi_vector.table.native import NativeTable
 from hudi_vector.writing.blobs import staged_files
 from hudi_vector.writing.blobs.staged_files import StagedFile, read_staged
 from hudi_vector.writing.blobs.staging import PARTITION, stage_rows
@@ -192,6 +194,28 @@ def test_what_a_failed_write_leaves_is_aborted(spark, workspace):
     assert got(path) == before
     assert sorted(upload.state for upload in list_uploads(f"file://{path}")) == [ABORTED, COMMITTED]
     assert list((path / ".hoodie/blob_service/v1/staging").iterdir()) == []
+
+
+def test_a_write_that_failed_in_hudi_says_whether_it_was_committed(spark, workspace):
+    path = tables.fresh_path(workspace, "failed_in_hudi")
+    column, source = {"img": {"inline.threshold": "0"}}, Source(f"file://{path}", str(path))
+    write(rows(spark, [100]), path, blobs=column)
+    lock = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control", "hoodie.write.lock.provider": "no.Lock"}
+    sync = {"hoodie.datasource.meta.sync.enable": "true", "hoodie.meta.sync.client.tool.class": "no.Sync"}
+    for settings, said, count in (
+        (lock, r"the write to '.*' failed: .*no\.Lock", 1),
+        ({"hoodie.bulkinsert.user.defined.partitioner.class": "no.Sort"}, r"failed: .*no\.Sort", 1),
+        (sync, r"instant \d+ of '.*' was committed, .* what Hudi does after a commit failed: .*no\.Sync", 2),
+    ):
+        new = rows(spark, [200, 300], ts=2).where("id = 1")
+        with pytest.raises(errors.WriteError, match=said) as raised:
+            write(new, path, blobs=column, operation="bulk_insert", options=settings)
+        assert "\n" not in str(raised.value)
+        assert len(got(path)) == count
+        assert NativeTable(source).timeline().pending == frozenset(), "what failed is rolled back"
+        (last,) = list_uploads(source.uri)[-1:]
+        assert last.state == (ABORTED if count == 1 else COMMITTED)
+        assert count == 1 or f"instant {last.instant} " in str(raised.value)
 
 
 def test_a_row_with_an_invalid_vector_is_refused_before_its_blob_is_stored(spark, workspace):

@@ -88,7 +88,7 @@ def handed_over(monkeypatch) -> list[DataFrame]:
     """The rows that would have gone to Hudi, for tests of the check alone: a commit costs seconds."""
     frames: list[DataFrame] = []
 
-    def keep(_spark, _files, frame, _plan) -> None:
+    def keep(_spark, _files, frame, _plan, **_) -> None:
         frames.append(frame)
 
     monkeypatch.setattr(writer, "hand_to_hudi", keep)

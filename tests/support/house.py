@@ -141,9 +141,9 @@ blobs.storing               blobs    blobs blobs.containers blobs.uploads errors
 spark.blobs                 blobs    arguments blobs blobs.counts blobs.reading blobs.scans blobs.uploads errors options
                                      schema spark spark.catalyst storage table workers
 writing.blobs               blobs    arguments blobs blobs.containers blobs.storing blobs.uploads errors options schema
-                                     spark spark.catalyst storage table writing
-writing.rewriting           blobs    arguments blobs blobs.containers blobs.copies errors kernels read schema
-                                     spark spark.blobs spark.catalyst storage table writing writing.blobs
+                                     spark spark.catalyst storage table writing writing.committing
+writing.rewriting           blobs    arguments blobs blobs.containers blobs.copies errors kernels read schema spark
+                                     spark.blobs spark.catalyst storage table writing writing.blobs writing.committing
 table_services.retention    blobs    blobs.uploads errors storage table
 table_services.plans        blobs    blobs blobs.uploads errors shown storage table
 table_services.references   blobs    blobs blobs.uploads errors progress read read.logs storage table
@@ -157,12 +157,14 @@ table_services.cleaning     blobs    arguments blobs blobs.uploads errors events
 table_services.compaction   blobs    arguments blobs blobs.copies blobs.counts blobs.uploads errors events options
                                      progress spark.blobs spark.catalyst storage table table_services
                                      table_services.cleaning table_services.marking table_services.plans
-                                     table_services.retention writing writing.blobs writing.rewriting
+                                     table_services.retention writing writing.blobs writing.committing writing.rewriting
 table_services.clustering   blobs    arguments blobs errors events read schema spark spark.blobs spark.catalyst storage
                                      table table_services table_services.compaction table_services.plans
-                                     table_services.retention writing writing.blobs writing.rewriting
-writing                     both     arguments blobs.storing blobs.uploads errors options progress schema shown
-                                     spark spark.catalyst storage table writing.blobs writing.erased writing.vectors
+                                     table_services.retention writing writing.blobs writing.committing writing.rewriting
+writing.committing          both     errors spark.catalyst table writing
+writing                     both     arguments blobs.storing blobs.uploads errors options progress schema shown spark
+                                     spark.catalyst storage table writing.blobs writing.committing writing.erased
+                                     writing.vectors
 table_services              both     arguments blobs blobs.uploads errors options shown spark storage table
                                      table_services.references
 writing.erased              both     errors options schema spark spark.catalyst storage
@@ -178,7 +180,8 @@ table_services.maintenance  both     arguments blobs errors events options shown
                                      table_services.vector_index
 vectors                     both     arguments errors events options progress query.opened read read.logs schema shown
                                      spark.blobs spark.catalyst spark.search storage table table_services
-                                     table_services.retention table_services.vector_index writing writing.rewriting
+                                     table_services.retention table_services.vector_index writing writing.committing
+                                     writing.rewriting
 metrics                     both     arguments errors events index options query read storage table table_services
                                      table_services.maintenance table_services.plans
 integrations                both     arguments blobs.samples errors events index kernels.metrics options query

@@ -10,7 +10,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from hudi_vector.errors import DimensionMismatchError, InvalidArgumentError, InvalidVectorError
 from hudi_vector.schema import VectorType, vector_field
 from hudi_vector.writing.catalog import create_table
-from hudi_vector.writing.commits import commit_counts
+from hudi_vector.writing.committing.commits import commit_counts
 from hudi_vector.writing.findings import Findings, refuse_duplicates, refuse_invalid
 from hudi_vector.writing.hudi_options import CODEC, DUPLICATES, hudi_options, read_settings, table_properties
 from hudi_vector.writing.layout import agree_on_layout

@@ -161,7 +161,7 @@ class Clustering(Compaction):
 
     def store_by_size(self, settings: BlobSettings, lease: ServiceLease) -> BySize:
         """Move blobs into or out of their rows by the inline threshold, with one commit; the caller holds `lease`."""
-        from hudi_vector.writing.commits import new_token
+        from hudi_vector.writing.committing.commits import new_token
         from hudi_vector.writing.rewriting.by_size import store_by_size
 
         noted: list[CompactionRun] = []

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from hudi_vector.spark.blobs.table import BlobTable
     from hudi_vector.table.native import NativeTable
     from hudi_vector.table.timeline import Timeline
-    from hudi_vector.writing.commits import Commit
+    from hudi_vector.writing.committing.commits import Commit
     from hudi_vector.writing.rewriting.repack import Copied
 
 __all__ = ["Compaction"]
@@ -342,7 +342,7 @@ class Compaction:
         tell: Callable[[str], None],
     ) -> CompactionRun:
         """Repack a group of containers; return the run, in which the group's commit is still noted."""
-        from hudi_vector.writing.commits import new_token
+        from hudi_vector.writing.committing.commits import new_token
         from hudi_vector.writing.rewriting.repack import targets_of
         from hudi_vector.writing.rewriting.rewrite import listed_now
 
@@ -484,7 +484,7 @@ class Compaction:
         What was staged for it stays until the end of the run is noted, by `_end`.
         """
         from hudi_vector.writing.blobs.staged_files import noted_list
-        from hudi_vector.writing.commits import find_commit
+        from hudi_vector.writing.committing.commits import find_commit
         from hudi_vector.writing.files import Files
         from hudi_vector.writing.rewriting.by_size import BY_SIZE, BY_SIZE_SCHEMA
         from hudi_vector.writing.rewriting.repack import MOVES, MOVES_SCHEMA, targets_of

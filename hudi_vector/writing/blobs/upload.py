@@ -3,7 +3,7 @@
     open manifest → containers and staged rows → staged manifest → checks → Hudi's commit → committed manifest
 
 A failure before the commit leaves containers without references in the write's folder. The write's manifest is then
-aborted, or its lease runs out.
+aborted; where it is not known whether Hudi has committed, its lease runs out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hudi_vector.spark.resolve import storage_options
 from hudi_vector.storage import StorageOptions, normalise, open_storage
 from hudi_vector.writing.blobs.lending import borrow, require_stored, require_there
 from hudi_vector.writing.blobs.staging import PARTITION, StagedRows, partition_path, stage_rows, staging_folder
+from hudi_vector.writing.committing.hand_over import Handing
 from hudi_vector.writing.result import BlobUpload
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def upload_and_write(
     df: DataFrame,
     target: BlobTarget,
     write: Callable[[StagedRows], str | None],
+    handing: Handing,
     failed: Callable[[str], None] | None = None,
 ) -> BlobUpload:
     """Store the blobs of a DataFrame, and write the rows that refer to them; return what was uploaded.
@@ -55,6 +57,7 @@ def upload_and_write(
         df: The rows, with blobs in any form; evaluated once.
         target: The table and its blob columns.
         write: Checks the staged rows and writes them to Hudi; returns the instant, None if there was none.
+        handing: Says after a failure of `write` whether Hudi has committed the rows all the same.
         failed: Called with the write's id after a failure, once the staged rows are removed; None for no call.
 
     Raises:
@@ -86,11 +89,21 @@ def upload_and_write(
         if instant is not None:
             require_there(lent, options, f"instant {instant} of '{target.path}' was committed")
     except BaseException:
+        _note_failure(running, handing, options)
         open_storage(folder, options).remove_folder(folder)
         if failed is not None:
             failed(upload.write_id)
         raise
     return made
+
+
+def _note_failure(running: RunningUpload, handing: Handing, options: StorageOptions) -> None:
+    """Note the commit of a write that failed after it, or that none can follow; an unknown end shows by the lease."""
+    if handing.instant is not None:
+        with suppress(HudiVectorError, OSError):
+            running.finish(handing.instant)
+    elif not handing.may_have_committed:
+        give_up(running.upload.table, running.upload, options)
 
 
 def staged_rows(df: DataFrame, target: BlobTarget, upload: Upload, options: StorageOptions) -> StagedRows:

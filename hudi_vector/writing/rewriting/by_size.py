@@ -18,7 +18,7 @@ from hudi_vector.spark.blobs.api import try_read_blob
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.table.timeline import Instant
 from hudi_vector.writing.blobs.staged_files import stage_list
-from hudi_vector.writing.commits import TOKEN_KEY
+from hudi_vector.writing.committing.commits import TOKEN_KEY
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.rewriting.references import blob_at, moved_blob, with_blob
 from hudi_vector.writing.rewriting.repack import key_columns

@@ -23,13 +23,14 @@ from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant, Timeline
 from hudi_vector.writing.blobs.staged_files import stage_list
 from hudi_vector.writing.client import metadata_setting
-from hudi_vector.writing.commits import Commit, new_token
+from hudi_vector.writing.committing.commits import Commit, new_token
+from hudi_vector.writing.committing.hand_over import hand_to_hudi
 from hudi_vector.writing.failures import in_one_sentence
 from hudi_vector.writing.files import Files
 from hudi_vector.writing.request import write_request
 from hudi_vector.writing.rewriting.references import blob_at, moved_blob, with_blob
 from hudi_vector.writing.rewriting.repack import key_columns, version_column
-from hudi_vector.writing.writer import hand_to_hudi, plan_write, write
+from hudi_vector.writing.writer import plan_write, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
