@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,15 @@ def test_a_segment_that_is_gone_is_made_again(files: list[str], directory: str) 
     healed = hv.index.refresh(None, files=files, column="emb", directory=directory)
     assert (healed.segments_made, healed.segments_kept) == (1, 3)
     assert hv.index.verify(None, files=files, column="emb", directory=directory) == []
+
+
+def test_a_copy_elsewhere_finds_the_indexes(files: list[str], directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    built(directory, files=files)
+    monkeypatch.chdir(Path(directory).parent)
+    packed = pickle.dumps(opened("indexes", files=files))
+    monkeypatch.chdir("/")
+    found = pickle.loads(packed).search(QUERIES[0], 7, metric="l2")
+    assert found.report.slices == {"index": 4}
 
 
 def test_vectors_in_memory_are_scanned_by_exact_searches(tmp_path: Path, directory: str) -> None:

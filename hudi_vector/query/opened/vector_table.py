@@ -837,7 +837,7 @@ def open(  # noqa: A001 - hv.open, as files are opened
     storage = StorageOptions.of({**of_storage, **kept})
     named_zone = as_zone(zone)
     if index_directory is not None:
-        conf[settings.INDEX_EXTERNAL_DIR.key] = as_text(path_text(index_directory), "index_directory")
+        conf[settings.INDEX_EXTERNAL_DIR.key] = absolute(as_text(path_text(index_directory), "index_directory"))
     ahead: IndexesAhead | None = None
     source: NativeTable | PlainFiles | DeltaFiles | LanceDataset
     listed = tuple(files) if isinstance(files, Iterable) and not isinstance(files, str) else files
