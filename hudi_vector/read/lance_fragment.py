@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ _OFFSET_BITS = np.uint64(0xFFFFFFFF)
 _ADDRESS = "_rowaddr"
 _INDEX_CACHE_BYTES = 1 << 30
 _METADATA_CACHE_BYTES = 128 << 20
+_RUST_FILE = re.compile(r",? \S+\.rs:\d+:\d+")  # Lance's errors end with the places in its source
 _SCHEMES = frozenset({"file", "s3", "gs", "az", "abfss", "oss"})
 
 
@@ -140,7 +142,8 @@ def _open(uri: str, version: int | str | None, options: StorageOptions) -> Any:
         return lance.dataset(lance_path(uri), version=version, storage_options=storage, session=_session())
     except (OSError, ValueError, OverflowError) as problem:
         at = "" if version is None else f" at version {version}"
-        raise DataFileError(f"there is no Lance dataset '{uri}'{at}: {first_line(problem)}") from problem
+        said = _RUST_FILE.sub("", first_line(problem))
+        raise DataFileError(f"there is no Lance dataset '{uri}'{at}: {said}") from problem
 
 
 @lru_cache(maxsize=1)
