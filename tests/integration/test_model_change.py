@@ -413,7 +413,7 @@ def fails(rows):
 
 
 def test_the_commands_change_the_model(
-    spark: SparkSession,
+    clean_session: SparkSession,  # commands leave their settings in the session
     change: Callable[[str], Change],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -442,7 +442,7 @@ def test_the_commands_change_the_model(
     (done,), said = ran(*fill, "--function", "own_model:embed", "--yes")
     assert (done["filled"], len(done["instants"])) == (ROWS, 1)
     assert f"written: {ROWS} rows, 1 commit, " in said
-    rows = spark.read.format("hudi").load(path).select("id", "new").collect()
+    rows = clean_session.read.format("hudi").load(path).select("id", "new").collect()
     assert {row["id"]: row["new"] for row in rows} == {i: [i, 10.0 * (i % 2)] for i in range(ROWS)}
     (tmp_path / "old.json").write_text("[[7, 1]]")
     (tmp_path / "new.json").write_text("[[7, 10]]")
@@ -457,7 +457,7 @@ def test_the_commands_change_the_model(
     held_by, said = ran("find", "--column", "old")
     assert (price["to_clear"], price["holders"]) == (ROWS, len(held_by))
     assert said == f"hudi-vector: {len(held_by)} data files hold vectors of 'old'\n"
-    assert "old" in spark.read.format("hudi").load(path).columns
+    assert "old" in clean_session.read.format("hudi").load(path).columns
 
 
 def keeps(file: Path, column: str) -> bool:
