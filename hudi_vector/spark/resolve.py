@@ -13,12 +13,13 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.arguments import as_text
 from hudi_vector.errors import HudiVectorError, TableNotFoundError, UnsupportedTableError, first_line
 from hudi_vector.options import ALLOWED_BLOBS, CACHE_DIR, CACHE_DIR_MAX_BYTES, IO_PARALLELISM, require_known_in_session
+from hudi_vector.schema import quoted
 from hudi_vector.spark.catalyst.fitness import not_a_session, require_fit, require_running
 from hudi_vector.spark.catalyst.gateway import JavaObject, first_sentence, option_value, simple_name
 from hudi_vector.spark.catalyst.handles import frame_of, handles_of, state_of
@@ -34,10 +35,21 @@ from hudi_vector.table.model import Source
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.recent import Recent
 
-__all__ = ["Target", "as_it_was", "resolve_frame", "resolve_name", "schema_then", "storage_options", "table_named"]
+__all__ = [
+    "Target",
+    "as_it_was",
+    "reader_of_all_files",
+    "resolve_frame",
+    "resolve_name",
+    "schema_then",
+    "storage_options",
+    "table_named",
+    "with_all_files",
+]
 
 _QUERY_TYPE = "hoodie.datasource.query.type"
 _AS_OF = "as.of.instant"
+_SKIPS_FILES = "hoodie.enable.data.skipping"
 
 
 @dataclass(frozen=True)
@@ -143,6 +155,27 @@ def resolve_frame(spark: SparkSession, plan: JavaObject, label: str) -> Target:
     """
     require_known_in_session(session_settings(spark))
     return _target(spark, plan, label, name=None)
+
+
+def reader_of_all_files(spark: SparkSession) -> DataFrameReader:
+    """Return Hudi's reader without its data skipping, which leaves out files with rows that a filter keeps.
+
+    Hudi applies functions and casts, such as ``upper(s)``, to a column's least and greatest value, although these need
+    not become the least and greatest result.
+    """
+    return spark.read.format("hudi").option(_SKIPS_FILES, "false")
+
+
+def with_all_files(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """Return a DataFrame over a Hudi table as one from whose files a filter leaves out none; others are unchanged."""
+    target = resolve_frame(spark, frame._jdf.queryExecution().analyzed(), "the DataFrame")
+    if target.source is None:
+        return frame
+    reader = reader_of_all_files(spark)
+    if target.as_of is not None:
+        reader = reader.option(_AS_OF, target.as_of)
+    rows = reader.load(target.source.hadoop_path)
+    return rows.select([rows[quoted(inner)].alias(outer) for outer, inner in target.physical])
 
 
 def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: str) -> Target:

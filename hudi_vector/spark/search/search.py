@@ -42,7 +42,7 @@ from hudi_vector.schema import HUDI_TYPE, quoted
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.predicates import Filter
 from hudi_vector.spark.catalyst.settings import session_settings, time_zone
-from hudi_vector.spark.resolve import Target
+from hudi_vector.spark.resolve import Target, reader_of_all_files
 from hudi_vector.spark.search.scanned import length_in, search_frame
 from hudi_vector.spark.snapshots import forget, snapshot_for
 from hudi_vector.storage import open_storage
@@ -295,7 +295,7 @@ class TableSearch:
 
     def _read(self, source: Source, snapshot: Snapshot, instant: str) -> DataFrame:
         """Return the rows of a table at a snapshot, of which `instant` is the last, as Hudi's reader gives them."""
-        table, reader = NativeTable(source), self.spark.read.format("hudi")
+        table, reader = NativeTable(source), reader_of_all_files(self.spark)
         before = table.timeline()
         # Hudi reads as of no instant after an action that has not ended, and by the history of columns in the commit of
         # the instant, which a table service may lack. Without an instant it reads what has completed.
