@@ -747,6 +747,14 @@ def answers(opened: Any) -> list[Any]:
     return opened.search(QUERY, k=5, columns=["id"]).column("id").to_pylist()
 
 
+def test_a_table_without_its_partition_columns_is_refused_also_where_a_filter_names_one(tmp_path: Path) -> None:
+    written = WrittenTable(tmp_path / "t", properties={"hoodie.datasource.write.drop.partition.columns": "true"})
+    written.commit({("a", "f1"): rows_of(5, "a", 1)})
+    why = "can only be searched through Spark, since the table leaves its partition columns out of the files"
+    with pytest.raises(UnsupportedTableError, match=why):
+        opened(written).search(QUERY, filter="dropped = 'a'")
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_a_copy_opens_the_table_again(tmp_path: Path, rows: list[Row], copied: Any) -> None:
     table = WrittenTable(tmp_path / "t")

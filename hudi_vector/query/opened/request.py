@@ -169,6 +169,7 @@ class Asked:
         another length than all vectors.
         """
         begun = time.perf_counter()
+        _require_direct(snapshot)  # first: its schema may lack columns that a filter names
         plan = self.plan(snapshot, indexes)
         if running is not None:
             running.planned(plan, "local")
@@ -222,13 +223,21 @@ def as_queries(value: Any) -> Floats:
 
 def require_readable(plan: SearchPlan) -> None:
     """Raise UnsupportedTableError if only Spark can read the snapshot or a slice of the plan."""
-    whole_table = plan.snapshot.needs_spark
-    slices = (f"because of {access.reason}" for access in plan.slices if access.access == "spark")
-    why = next(slices, None) if whole_table is None else f"since {whole_table}"
+    _require_direct(plan.snapshot)
+    why = next((access.reason for access in plan.slices if access.access == "spark"), None)
     if why is not None:
-        raise UnsupportedTableError(
-            f"'{plan.snapshot.source.name}' can only be searched through Spark, {why}; use hudi_vector.search(spark, …)"
-        )
+        raise _only_by_spark(plan.snapshot, f"because of {why}")
+
+
+def _require_direct(snapshot: Snapshot) -> None:
+    if snapshot.needs_spark is not None:
+        raise _only_by_spark(snapshot, f"since {snapshot.needs_spark}")
+
+
+def _only_by_spark(snapshot: Snapshot, why: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"'{snapshot.source.name}' can only be searched through Spark, {why}; use hudi_vector.search(spark, …)"
+    )
 
 
 def spelled(name: str, schema: pa.Schema, table: str) -> str:
