@@ -13,7 +13,8 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 from pyspark.sql.types import StructField, StructType
 
 from hudi_vector.arguments import as_text
@@ -38,13 +39,14 @@ from hudi_vector.table.recent import Recent
 __all__ = [
     "Target",
     "as_it_was",
+    "kept_by_spark",
     "reader_of_all_files",
     "resolve_frame",
     "resolve_name",
     "schema_then",
     "storage_options",
     "table_named",
-    "with_all_files",
+    "undivided",
 ]
 
 _QUERY_TYPE = "hoodie.datasource.query.type"
@@ -166,16 +168,28 @@ def reader_of_all_files(spark: SparkSession) -> DataFrameReader:
     return spark.read.format("hudi").option(_SKIPS_FILES, "false")
 
 
-def with_all_files(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """Return a DataFrame over a Hudi table as one from whose files a filter leaves out none; others are unchanged."""
+def kept_by_spark(spark: SparkSession, frame: DataFrame, alias: str, condition: str) -> DataFrame:
+    """Return the rows of a DataFrame, named `alias`, that meet a condition, without Hudi's data skipping."""
     target = resolve_frame(spark, frame._jdf.queryExecution().analyzed(), "the DataFrame")
     if target.source is None:
-        return frame
+        return frame.alias(alias).where(undivided(condition))
     reader = reader_of_all_files(spark)
     if target.as_of is not None:
         reader = reader.option(_AS_OF, target.as_of)
     rows = reader.load(target.source.hadoop_path)
-    return rows.select([rows[quoted(inner)].alias(outer) for outer, inner in target.physical])
+    return (
+        rows.select([rows[quoted(inner)].alias(outer) for outer, inner in target.physical])
+        .alias(alias)
+        .where(condition)
+    )
+
+
+def undivided(condition: str) -> Column:
+    """Return a condition that Spark evaluates where it stands, so that no part of it reaches Hudi's data skipping.
+
+    For rows whose files no option of the reader can keep: those of views, subqueries and DataFrames with conditions.
+    """
+    return F.when(F.monotonically_increasing_id() >= 0, F.expr(condition))
 
 
 def as_it_was(spark: SparkSession, target: Target, as_of: AsOf, writers_zone: str) -> Target:

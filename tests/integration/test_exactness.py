@@ -96,7 +96,7 @@ def test_secrets_are_absent_from_explain_and_reports(spark, workspace, caplog, c
     assert "TOPSECRET" not in text + plan + str(hv.last_reports()[0]) + caplog.text
 
 
-def test_hudis_statistics_leave_out_no_file_with_rows_that_pass(spark, workspace):
+def test_hudis_statistics_leave_out_no_file_with_rows_that_pass(spark, workspace, clean_session):
     """By default Hudi keeps the least and the greatest text of a file, here B and a, and compares their upper case."""
     path = tables.fresh_path(workspace, "statistics")
     mixed = [(row["id"], "aB"[row["id"] % 2], *row[2:]) for row in tables.frame(spark, range(6)).collect()]
@@ -104,7 +104,8 @@ def test_hudis_statistics_leave_out_no_file_with_rows_that_pass(spark, workspace
     rows = spark.read.format("hudi").load(str(path))
     condition, query = "upper(name) = 'A'", tables.vectors(1, 3)[0].tolist()
     assert rows.where(condition).count() == 0, "Hudi has mended it"
-    found = hv.search(spark, str(path), "emb", query, 5, filter=condition).collect()
+    rows.where("id >= 0").createOrReplaceTempView("chosen")
     left = spark.createDataFrame([(query,)], "v ARRAY<DOUBLE>")
-    joined = [hv.knn_join(left, right, "v", "emb", 5, condition=condition).collect() for right in (str(path), rows)]
-    assert [{row["id"] for row in each} for each in (found, *joined)] == [{0, 2, 4}] * 3
+    found = [hv.search(spark, table, "emb", query, 5, filter=condition) for table in (str(path), "chosen")]
+    found += [hv.knn_join(left, right, "v", "emb", 5, condition=condition) for right in (str(path), rows, "chosen")]
+    assert [{row["id"] for row in each.collect()} for each in found] == [{0, 2, 4}] * 5

@@ -32,7 +32,7 @@ from hudi_vector.spark.join.routes.copied import fits, held_way, temp_barred, te
 from hudi_vector.spark.join.routes.external import external_way
 from hudi_vector.spark.join.routes.ways import EXACT, Way, snapshot_way, table_way
 from hudi_vector.spark.join.stored import stored_frame, stored_snapshot
-from hudi_vector.spark.resolve import resolve_name, with_all_files
+from hudi_vector.spark.resolve import kept_by_spark, resolve_name
 from hudi_vector.spark.search.scanned import length_in
 from hudi_vector.spark.search.search import settings_of
 from hudi_vector.storage import path_text
@@ -106,7 +106,7 @@ def prepare(
     found = decoded.frame if decoded else found
     asked = asked_condition(session, asking, found.schema, found_label, condition)
     if asked.by_spark and asked.right_only and asked.text is not None:
-        found, stored, decoded = with_all_files(session, found).alias("r").where(asked.text), None, None
+        found, stored, decoded = kept_by_spark(session, found, "r", asked.text), None, None
     if stored is not None:
         source = stored_source(found, vector, found_label, *stored)
     else:

@@ -42,7 +42,7 @@ from hudi_vector.schema import HUDI_TYPE, quoted
 from hudi_vector.spark.catalyst.local_rows import arrow_fields
 from hudi_vector.spark.catalyst.predicates import Filter
 from hudi_vector.spark.catalyst.settings import session_settings, time_zone
-from hudi_vector.spark.resolve import Target, reader_of_all_files
+from hudi_vector.spark.resolve import Target, reader_of_all_files, undivided
 from hudi_vector.spark.search.scanned import length_in, search_frame
 from hudi_vector.spark.snapshots import forget, snapshot_for
 from hudi_vector.storage import open_storage
@@ -271,7 +271,8 @@ class TableSearch:
         """Return the rows that pass the filter, read by Spark, and the columns that order rows of equal distance."""
         frame = self._frame(plan.snapshot if plan else None)
         if self.filter is not None:
-            frame = frame.filter(self.filter.text)
+            text, of_table = self.filter.text, self.target.source is not None and plan is not None
+            frame = frame.filter(text if of_table or self.filter.predicate is not None else undivided(text))
         grouping = self.tuning.grouping
         if grouping is not None and grouping.drop_nulls:
             for name in grouping.columns:
