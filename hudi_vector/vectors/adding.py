@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudi_vector.arguments import as_text, known_arguments
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from hudi_vector.writing.request import VectorSpec
 
 __all__ = ["add_column"]
+
+_NULLS = "hoodie.write.set.null.for.missing.columns"
+"""A setting for writers that lack columns; with it Hudi 1.2.0 adds no column to a table with a BLOB."""
 
 
 @known_arguments()
@@ -73,6 +77,7 @@ def add_column(
         _require_same(work.table, known.name, str(known.metadata.get(HUDI_TYPE, "")) or known.dataType, kind)
         return ColumnChange(work.known.source.uri, known.name, kind.descriptor, None)
     keep_only_column(work)
+    work = replace(work, options={**work.options, _NULLS: "false"})
     field = vector_field(name, kind.dimension, kind.element)
     empty = F.lit(None).cast(field.dataType).alias(name, metadata=field.metadata)
     kept = [F.col(quoted(each)) for each in data_columns(work.known.frame)]

@@ -168,6 +168,15 @@ def test_what_is_filled_is_not_filled_again(spark: SparkSession, filled: Change)
     assert sorted((Path(path) / ".hoodie/timeline").iterdir()) == before
 
 
+def test_a_table_with_blobs_gets_a_column_whatever_its_writers_may_lack(spark: SparkSession, workspace: Path) -> None:
+    path = str(tables.fresh_path(workspace, "model"))
+    frame = planned(spark, [(1, bytearray(b"x"), [1.0, 2.0])], "id INT, img BINARY, old ARRAY<FLOAT>")
+    hv.write(frame, path, record_key="id", vectors={"old": 2}, blobs=["img"], options=KEEPING)
+    lacking = {**KEEPING, "hoodie.write.set.null.for.missing.columns": "true"}
+    assert hv.vectors.add_column(spark, path, "new", 3, options=lacking).instant is not None
+    assert spark.read.format("hudi").load(path).select("old", "new").first() == ([1.0, 2.0], None)
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_changed_row_keeps_its_values(spark: SparkSession, workspace: Path, tmp_path: Path, kind: str) -> None:
     """Another writer changes rows between the read of their source and the commit: only others get vectors."""
