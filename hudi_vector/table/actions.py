@@ -19,8 +19,10 @@ import fastavro
 from hudi_vector.errors import DataFileError
 from hudi_vector.storage import Storage, join
 from hudi_vector.table.avro_schema import require_finite
+from hudi_vector.table.names import parse_base_file, parse_log_file
 
 __all__ = [
+    "changed_file_groups",
     "cleaned_paths",
     "earliest_retained",
     "evolved_schema",
@@ -119,6 +121,25 @@ def replaced_file_ids(action: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     """Return the file groups that a replacecommit replaced, as (partition path, file id)."""
     replaced = action.get("partitionToReplaceFileIds") or {}
     return frozenset((partition, file_id) for partition, ids in replaced.items() for file_id in ids or ())
+
+
+def changed_file_groups(action: Mapping[str, Any]) -> frozenset[tuple[str, str]] | None:
+    """Return the file groups that a commit wrote or replaced, or None if a file that it wrote has an unknown name.
+
+    Each is a pair of partition path and file id.
+
+    Example:
+        >>> changed_file_groups({"partitionToWriteStats": {"a": [{"path": "a/f1-0_0-1-2_20260101000000000.parquet"}]}})
+        frozenset({('a', 'f1-0')})
+    """
+    written = set()
+    for path in written_files(action):
+        partition, _, name = path.rpartition("/")
+        found = parse_base_file(name) or parse_log_file(name)
+        if found is None:
+            return None
+        written.add((partition, found.file_id))
+    return replaced_file_ids(action) | written
 
 
 def written_schema(action: Mapping[str, Any]) -> str | None:

@@ -76,7 +76,8 @@ class ColumnCommits:
         from py4j.protocol import Py4JJavaError
 
         from hudi_vector.writing.committing.commits import new_token
-        from hudi_vector.writing.rewriting.rewrite import commit_rows, is_conflict, still_there
+        from hudi_vector.writing.failures import is_conflict
+        from hudi_vector.writing.rewriting.rewrite import commit_rows, still_there
 
         for _ in range(_ATTEMPTS):
             table = self.work.now()

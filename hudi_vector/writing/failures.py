@@ -13,9 +13,10 @@ from hudi_vector.errors import HudiVectorError, WriteError
 from hudi_vector.spark.catalyst.gateway import first_sentence
 from hudi_vector.spark.catalyst.worker_errors import from_worker
 
-__all__ = ["in_one_sentence"]
+__all__ = ["in_one_sentence", "is_conflict"]
 
 _LOG = logging.getLogger(__name__)
+_CONFLICT = "HoodieWriteConflictException"
 
 
 @contextmanager
@@ -43,3 +44,8 @@ def in_one_sentence(failed: str, error: type[HudiVectorError] = WriteError) -> I
             raise
         _LOG.error("%s", failed, exc_info=problem)
         raise error(f"{failed}: {first_sentence(problem)}") from None
+
+
+def is_conflict(problem: PySparkException | Py4JJavaError) -> bool:
+    """Return True if Hudi refused a commit because of a conflicting one."""
+    return _CONFLICT in str(problem)

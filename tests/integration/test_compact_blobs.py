@@ -235,17 +235,66 @@ def test_equal_blobs_are_stored_once_and_others_win(spark, shared):
     assert len(containers(shared)) == 2, "the new one and that of the other writer"
 
 
+def begin(path):
+    """An instant that another writer leaves unfinished, as one that lost a conflict does."""
+    files = [path / ".hoodie/timeline" / f"20260101000000000.{state}" for state in ("commit.requested", "inflight")]
+    for file in files:
+        file.touch()
+    return files
+
+
+@pytest.mark.parametrize(("step", "changed"), [("committing", 99), ("looking at the rows once more", 3)])
+def test_rows_that_were_read_or_lie_apart_need_no_earlier_state(spark, shared, step, changed):
+    """Hudi reads none behind an unfinished instant."""
+    lock = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    }
+
+    def meanwhile():
+        rows = planned(spark, [(changed, 1, "p", bytearray(content(changed + 500, 700)))], ROWS).coalesce(1)
+        apart = {"hoodie.parquet.small.file.limit": "0"}
+        write(rows, shared, blobs=OUT, partition_by=None, options={**QUICK, **apart})
+        begin(shared)
+
+    done = services.compact_blobs(
+        spark, str(shared), live_threshold=100, options={**QUICK, **lock}, progress=acting(step, meanwhile)
+    )
+    assert (len(done.commits), done.restored_rows, done.is_well) == (1, 0, True)
+    assert stored(spark, shared) == {**EQUAL, changed: content(changed + 500, 700)}
+
+
+def test_a_killed_run_is_ended_when_no_earlier_instant_is_unfinished(spark, shared):
+    begun = []
+
+    def progress(sentence):
+        if "committing" in sentence:
+            change(spark, shared, {3: 1})
+        if "committed" in sentence:
+            begun.extend(begin(shared))
+            raise Killed
+
+    with pytest.raises(Killed):
+        services.compact_blobs(spark, str(shared), live_threshold=100, options=QUICK, progress=progress)
+    with pytest.raises(RefusedError, match="an earlier instant of another writer is unfinished"):
+        services.compact_blobs(spark, str(shared), options=QUICK)
+    for file in begun:
+        file.unlink()
+    assert services.compact_blobs(spark, str(shared), options=QUICK).is_well
+    assert stored(spark, shared) == {**EQUAL, 3: content(503, 700)}
+
+
 @pytest.mark.parametrize("step", ["nothing", "counting references", "copying", "looking at the rows once more"])
 def test_the_table_is_loaded_again_only_after_others_wrote(spark, shared, monkeypatch, step):
     """Once before the commit and once behind it: Hudi loads a table by many requests, one after another.
 
-    If others wrote, once more when their commit is seen, and once to look whether ours hides a row of theirs.
+    If others wrote, once more when their commit is seen: ours hides no row of theirs, since its rows were read after that.
     """
     loaded, load = [], blob_table._newest
     monkeypatch.setattr(blob_table, "_newest", lambda *given: loaded.append(given) or load(*given))
     others = acting(step, lambda: change(spark, shared, {0: 1}))
     done = services.compact_blobs(spark, str(shared), options=QUICK, progress=others)
-    assert len(loaded) == (2 if step == "nothing" else 4)
+    assert len(loaded) == (2 if step == "nothing" else 3)
     assert stored(spark, shared) == ({**EQUAL, 0: content(500, 700)} if step != "nothing" else EQUAL)
     assert (len(done.commits), wrong(shared)) == (1, [])
 

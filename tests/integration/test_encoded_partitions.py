@@ -55,6 +55,6 @@ def test_rows_stay_in_their_partitions(spark, tmp_path):
     before = sorted(table.frame.select("id", "_hoodie_partition_path").collect())
     done = hv.table_services.compact_blobs(spark, path, live_threshold=100, assume_single_writer=True, options=QUICK)
     assert done.blobs == len(before) == 2 * len(PLACES)
-    assert sorted(table.now().frame.select("id", "_hoodie_partition_path").collect()) == before
+    assert sorted(table.again().frame.select("id", "_hoodie_partition_path").collect()) == before
     keys = list(range(2 * len(PLACES)))
     assert hv.blobs.get(None, path, keys, "img") == {number: content(number, 2000) for number in keys}

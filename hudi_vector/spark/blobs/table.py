@@ -76,10 +76,6 @@ class BlobTable:
         frame = _newest(spark, source, native.config)
         return cls(source, frame, BlobArea.of(source.uri), _blob_columns(frame), native.config, state)
 
-    def now(self) -> BlobTable:
-        """Return the table as it is now, without looking for it; load it again only if actions have completed since."""
-        return self.seen_in(NativeTable(self.source).first_timeline())
-
     def seen_in(self, timeline: Timeline) -> BlobTable:
         """Return the table in a timeline that was just listed; load it again only if actions have completed since.
 

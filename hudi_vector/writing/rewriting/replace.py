@@ -23,10 +23,10 @@ from hudi_vector.spark.catalyst.handles import handles_of
 from hudi_vector.table.model import FileSlice
 from hudi_vector.table.native import NativeTable
 from hudi_vector.writing.client import hudi_client
-from hudi_vector.writing.failures import in_one_sentence
+from hudi_vector.writing.failures import in_one_sentence, is_conflict
 from hudi_vector.writing.hudi_options import CODEC, DEFAULT_CODEC
 from hudi_vector.writing.rewriting.coarse_order import numbered, ordered
-from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, is_conflict, listed_now
+from hudi_vector.writing.rewriting.rewrite import Rewriting, committed_now, listed_now
 
 __all__ = ["replace_in_order"]
 

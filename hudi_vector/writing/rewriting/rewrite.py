@@ -9,15 +9,17 @@ row if the table has an ordering field and the newer row has the greater value.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the Spark documentation uses
 
-from hudi_vector.errors import RefusedError
+from hudi_vector.errors import RefusedError, WriteError
 from hudi_vector.spark.blobs.table import BlobTable
 from hudi_vector.spark.stored_partitions import require_stored_partitions, with_stored_partitions
+from hudi_vector.table.actions import changed_file_groups, read_action, write_statistics
 from hudi_vector.table.avro_schema import WRITTEN_BY_HUDI
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table.timeline import Instant, Timeline
@@ -25,7 +27,7 @@ from hudi_vector.writing.blobs.staged_files import stage_list
 from hudi_vector.writing.client import metadata_setting
 from hudi_vector.writing.committing.commits import Commit, new_token
 from hudi_vector.writing.committing.hand_over import hand_to_hudi
-from hudi_vector.writing.failures import in_one_sentence
+from hudi_vector.writing.failures import in_one_sentence, is_conflict
 from hudi_vector.writing.files import Files
 from hudi_vector.writing.request import write_request
 from hudi_vector.writing.rewriting.references import blob_at, moved_blob, with_blob
@@ -33,7 +35,7 @@ from hudi_vector.writing.rewriting.repack import key_columns, version_column
 from hudi_vector.writing.writer import plan_write, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
     "LOCKING",
@@ -41,7 +43,6 @@ __all__ = [
     "commit_rows",
     "committed_now",
     "is_concurrent",
-    "is_conflict",
     "listed_now",
     "reapply_overwritten",
     "rewrite_rows",
@@ -68,7 +69,9 @@ _QUIET = {
     "hoodie.compact.inline": "false",
     "hoodie.clustering.inline": "false",
 }
-_CONFLICT = "HoodieWriteConflictException"
+_READ_KEY = "_hudi_vector.read"
+"""What a commit carries of the commits that were there when its rows were read; Hudi copies options that begin so."""
+_TIME_TRAVEL = "HoodieTimeTravelException"
 _ATTEMPTS = 3
 _ROUNDS = 5
 _PARTITION_PATH = "_hoodie_partition_path"
@@ -88,6 +91,7 @@ class Rewriting:
     options: Mapping[str, str]
     alone: bool = False
     _newest: BlobTable | None = field(default=None, init=False, repr=False, compare=False)
+    _listed: frozenset[Instant] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def opened(self) -> BlobTable:
         """Return the table in its present state, which Spark loads again."""
@@ -100,8 +104,13 @@ class Rewriting:
         some twenty.
         """
         newest = self._newest or self.known
-        self._newest = newest.now() if timeline is None else newest.seen_in(timeline)
+        timeline = listed_now(newest) if timeline is None else timeline
+        self._newest, self._listed = newest.seen_in(timeline), frozenset(timeline.commits)
         return self._newest
+
+    def read(self) -> str:
+        """Return the commits that `now` listed last, as the text that a commit carries."""
+        return ",".join(sorted(commit.requested for commit in self._listed))
 
     def settings(self) -> dict[str, str]:
         """Return the settings of a commit; the caller's options override all others.
@@ -213,9 +222,8 @@ def commit_rows(work: Rewriting, rows: DataFrame, table: BlobTable, token: str) 
         require_stored_partitions(work.table, table.frame.schema, table.config)
     files = Files(work.spark)
     plain = rows.drop(*WRITTEN_BY_HUDI)
-    request = write_request(
-        work.table, record_key=table.config.record_key_fields, operation="upsert", options=work.settings()
-    )
+    options = {**work.settings(), _READ_KEY: work.read()}
+    request = write_request(work.table, record_key=table.config.record_key_fields, operation="upsert", options=options)
     return hand_to_hudi(work.spark, files, plain, plan_write(plain, request, files, table.frame.schema), token)
 
 
@@ -245,11 +253,6 @@ def reapply_overwritten(
         return _reapply(work, targets, seen, instant, folder, completed)
 
 
-def is_conflict(problem: Py4JJavaError) -> bool:
-    """Return True if Hudi refused a commit because of a conflicting one."""
-    return _CONFLICT in str(problem)
-
-
 def _failed(work: Rewriting) -> str:
     return f"the rewrite of references of '{work.table}' failed"
 
@@ -266,7 +269,11 @@ def _reapply(
     for number in range(_ROUNDS):
         listed = committed_now(work.known) if completed is None else completed
         completed, earlier = None, [commit for commit in listed if commit.requested < instant]
-        if not set(earlier) - seen or not work.known.config.populates_meta_fields:
+        others = set(earlier) - seen
+        if not others or not work.known.config.populates_meta_fields:
+            return restored
+        ours = [commit for commit in listed if commit.requested == instant]
+        if ours and _cannot_overwrite(work, ours[0], list(others)):
             return restored
         table, seen = work.opened(), listed
         prior = max(commit.requested for commit in earlier)
@@ -290,6 +297,32 @@ def _reapply(
     )
 
 
+def _cannot_overwrite(work: Rewriting, ours: Instant, others: Sequence[Instant]) -> bool:
+    """Return True if our commit cannot have overwritten rows of the other commits, as the records of all of them say.
+
+    It cannot if its rows were read after the others, or if it only updated rows, none of them in a file group that one
+    of the others changed: whoever changes or deletes a row changes its file group, and a row that comes back after it
+    was deleted is an insert. Hudi reads no earlier state while an instant before it is unfinished, as one is that lost
+    a conflict, so that rows are only compared where this does not hold.
+    """
+    native = NativeTable(work.known.source)
+    files = [native.config.layout.file(native.source.uri, commit) for commit in (ours, *others)]
+    try:
+        record, *theirs = native.storage.each(partial(read_action, native.storage), files)
+    except FileNotFoundError:  # it was archived since it was listed
+        return False
+    read = str((record.get("extraMetadata") or {}).get(_READ_KEY)).split(",")
+    changed = [
+        changed_file_groups(one) for commit, one in zip(others, theirs, strict=True) if commit.requested not in read
+    ]
+    if not changed:
+        return True
+    mine = changed_file_groups(record)
+    if mine is None or any(one.get("numInserts") != 0 for one in write_statistics(record)):
+        return False
+    return all(groups is not None and mine.isdisjoint(groups) for groups in changed)
+
+
 def _as_of(work: Rewriting, table: BlobTable, instant: str) -> DataFrame:
     reader = work.spark.read.format("hudi").option("as.of.instant", instant)
     return with_stored_partitions(reader.load(table.source.hadoop_path), table.config)
@@ -307,7 +340,16 @@ def _overwritten(
     before = _as_of(work, table, prior).select(*keys).withColumnRenamed("version", "before")
     compared = targets.join(ours, ["key", "partition"]).join(before, ["key", "partition"], "left")
     lost = compared.where(~F.col("before").eqNullSafe(F.col("version"))).select("key", "partition", "before", "now")
-    return stage_list(lost, folder, table.options).frame
+    try:
+        return stage_list(lost, folder, table.options).frame
+    except WriteError as problem:
+        if _TIME_TRAVEL not in str(problem):
+            raise
+        raise RefusedError(
+            f"rows of '{work.table}' that others wrote meanwhile cannot be compared with those of commit {instant}: an "
+            "earlier instant of another writer is unfinished, and Hudi reads no state behind it; wait until that "
+            "writer has ended, or roll the instant back if it is dead, and run this again: it goes on from here"
+        ) from None
 
 
 def _remove(work: Rewriting, table: BlobTable, gone: DataFrame) -> None:
