@@ -31,7 +31,7 @@ def in_one_sentence(failed: str, error: type[HudiVectorError] = WriteError) -> I
 
     Raises:
         HudiVectorError: An error that a task of this package raised, or `error` with the first sentence of the
-            exception.
+            exception, or with what to do if another writer was first.
         PythonException: An exception of a user's function, with its frames.
     """
     try:
@@ -42,6 +42,8 @@ def in_one_sentence(failed: str, error: type[HudiVectorError] = WriteError) -> I
             raise known from None
         if isinstance(problem, PythonException):
             raise
+        if is_conflict(problem):
+            raise error(f"{failed}: another writer changed the same files and committed first; run it again") from None
         _LOG.error("%s", failed, exc_info=problem)
         raise error(f"{failed}: {first_sentence(problem)}") from None
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 from hudi_vector import errors
-from hudi_vector.errors import HudiVectorError, MissingDependencyError, UnknownColumnError
+from hudi_vector.errors import HudiVectorError, MissingDependencyError, UnknownColumnError, WriteError
+from hudi_vector.writing.failures import in_one_sentence
 
 CLASSES = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
 
@@ -139,3 +141,12 @@ def test_a_number_goes_with_the_noun_that_it_counts() -> None:
     assert [errors.number_of(2, noun) for noun in ("key", "query", "index", "batch")] == [
         "2 keys", "2 queries", "2 indexes", "2 batches",
     ]  # fmt: skip
+
+
+def test_a_lost_conflict_of_writers_says_what_to_do() -> None:
+    hudi = "o.save.\n: org.apache.hudi.exception.HoodieWriteConflictException: java.util.ConcurrentModificationException: C"
+    with (
+        pytest.raises(WriteError, match=r"^the write to 't' failed: another writer .* committed first; run it again$"),
+        in_one_sentence("the write to 't' failed"),
+    ):
+        raise PySparkException(hudi)
