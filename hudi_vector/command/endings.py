@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from hudi_vector.command.rows import write_rows
 from hudi_vector.errors import (
@@ -39,6 +43,8 @@ __all__ = [
     "Ended",
     "ended",
     "expected",
+    "is_interrupted",
+    "note_interrupts",
     "say",
     "show_found",
     "show_result",
@@ -48,6 +54,9 @@ DONE, PROBLEMS, WRONG_USE, REFUSED = 0, 1, 2, 3
 
 _WRONG_USE = (InvalidArgumentError, InvalidTypeError, TableNotFoundError)
 _WRONG_DATA = (DimensionMismatchError, InvalidVectorError, InvalidBlobError)
+
+
+_INTERRUPTED = threading.Event()
 
 
 class Ended(Exception):  # noqa: N818 - the end of a command, which its exit code calls an error or not
@@ -61,6 +70,30 @@ class Ended(Exception):  # noqa: N818 - the end of a command, which its exit cod
 def say(sentence: str) -> None:
     """Write a sentence to standard error."""
     sys.stderr.write(f"hudi-vector: {sentence}\n")
+
+
+def note_interrupts() -> None:
+    """Remember from now on that SIGINT came, before the handler of PySpark, which a session sets, is called.
+
+    That handler calls the JVM, so that the call which it interrupts fails by any error of py4j, with frames in the log.
+    """
+    _INTERRUPTED.clear()
+    handler = signal.getsignal(signal.SIGINT)
+    is_noted = isinstance(handler, partial) and handler.func is _note
+    if callable(handler) and not is_noted and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, partial(_note, handler))
+
+
+def _note(handler: Callable[[int, Any], Any], number: int, frame: Any) -> None:
+    _INTERRUPTED.set()
+    if not logging.root.handlers:
+        logging.root.addHandler(logging.NullHandler())
+    handler(number, frame)
+
+
+def is_interrupted() -> bool:
+    """Return True if SIGINT came since `note_interrupts`."""
+    return _INTERRUPTED.is_set()
 
 
 def expected() -> tuple[type[Exception], ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from hudi_vector.command.endings import WRONG_USE, Ended, ended, expected
+from hudi_vector.command.endings import WRONG_USE, Ended, ended, expected, is_interrupted
 from hudi_vector.errors import did_you_mean
 
 __all__ = ["HELP", "METRICS", "Command", "Group", "wrong_use"]
@@ -29,14 +29,18 @@ class Command(click.Command):
     """A command whose expected errors end it with one sentence."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; raise Ended for an error that users may meet."""
+        """Run the command; raise Ended for an error that users may meet, and Abort for any after SIGINT."""
         from hudi_vector.progress import without_bars
 
         try:
             with without_bars() if ctx.params.get("quiet") else nullcontext(), _counted(ctx.meta.get(METRICS)):
                 return super().invoke(ctx)
-        except expected() as problem:
-            raise ended(_name(ctx), problem) from problem
+        except Exception as problem:
+            if is_interrupted():
+                raise click.Abort from problem
+            if isinstance(problem, expected()):
+                raise ended(_name(ctx), problem) from problem
+            raise
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING
 
+from hudi_vector.command.endings import note_interrupts
 from hudi_vector.errors import InvalidArgumentError, InvalidOptionError
 from hudi_vector.options import ALL, CLEAN_EXECUTION, Settings, require_known
 
@@ -113,6 +114,7 @@ def new_session(conf: Sequence[str]) -> SparkSession:
     builder = SparkSession.builder.appName("hudi-vector").config(map={**_QUIET, **_submitted(), **of_spark})
     with _stdout_for_rows():
         spark = hv.configure(builder).getOrCreate()
+    note_interrupts()
     # Spark's launchers drop settings whose names do not begin with "spark.", so Hudi's are given with that prefix.
     for name, value in spark.sparkContext.getConf().getAll():
         key = name.removeprefix(_SPARK)

@@ -8,8 +8,10 @@ import json
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from support.commands import unread
 import hudi_vector as hv
 from hudi_vector import __main__ as program
 from hudi_vector import options
+from hudi_vector.command import endings
 from hudi_vector.command import main as commands
 from hudi_vector.command.main import main
 from hudi_vector.command.rows import write_rows
@@ -133,6 +136,27 @@ def test_wrong_use_is_one_sentence(arguments: list[str], sentence: str, capsys: 
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("hudi-vector: ")
     assert sentence in err
+
+
+def test_a_command_that_sigint_stops_says_so_whatever_error_pyspark_makes_of_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_pyspark(number: int, frame: object) -> None:
+        raise RuntimeError("reentrant call")
+
+    def interrupted(*_: object) -> None:
+        endings.note_interrupts()
+        endings.note_interrupts()
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(endings, "_INTERRUPTED", threading.Event())
+    monkeypatch.setattr("hudi_vector.command.reference.write_text", interrupted)
+    before = signal.signal(signal.SIGINT, of_pyspark)
+    try:
+        assert main(["options"]) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err.strip() == "hudi-vector: stopped"
 
 
 def test_a_byte_order_mark_is_no_part_of_a_key(tmp_path: Path) -> None:
