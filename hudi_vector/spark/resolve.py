@@ -185,7 +185,7 @@ def kept_by_spark(spark: SparkSession, frame: DataFrame, alias: str, condition: 
 
 
 def undivided(condition: str) -> Column:
-    """Return a condition that Spark evaluates where it stands, so that no part of it reaches Hudi's data skipping.
+    """Return a condition that Spark evaluates as a whole, so that no part of it reaches Hudi's data skipping.
 
     For rows whose files no option of the reader can keep: those of views, subqueries and DataFrames with conditions.
     """

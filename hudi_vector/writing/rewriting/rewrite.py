@@ -70,7 +70,7 @@ _QUIET = {
     "hoodie.clustering.inline": "false",
 }
 _READ_KEY = "_hudi_vector.read"
-"""What a commit carries of the commits that were there when its rows were read; Hudi copies options that begin so."""
+"""The commits that were there when the rows of a commit were read; Hudi copies such options into the commit."""
 _TIME_TRAVEL = "HoodieTimeTravelException"
 _ATTEMPTS = 3
 _ROUNDS = 5
