@@ -29,6 +29,11 @@ class Index:
     key: str = ""
 
     @property
+    def place(self) -> IndexPlace:
+        """Return where the index is."""
+        return IndexPlace(self.table_uri, self.folder, self.key)
+
+    @property
     def name(self) -> str:
         """Return metric, kind and generation as a text for people."""
         return f"{self.manifest.metric}-{self.manifest.kind}, generation {self.manifest.generation}"
@@ -101,16 +106,16 @@ def others_of(place: IndexPlace, options: StorageOptions, most: int | None = Non
     return [index for index in found if index is not None]
 
 
-def drop_index(index: Index, options: StorageOptions) -> None:
-    """Remove an index: first its manifests, so that no new search begins to use it, then its measurements and files.
+def drop_index(place: IndexPlace, options: StorageOptions) -> None:
+    """Remove what is at a place: first manifests, so that no new search begins to use them, then all other files.
 
-    Models, segments and packs stay if other lists of files share them; `hudi_vector.index.compact` removes those that
-    nothing needs.
+    A drop that was killed on the way leaves files without a manifest; these go too. Models, segments and packs stay if
+    other lists of files share them; `hudi_vector.index.compact` removes those that nothing needs.
     """
-    storage = open_storage(index.folder, options)
-    forget(storage, manifests_folder(index.folder, index.key), ())
-    forget(storage, join(index.folder, "recall", index.key), ())
-    if others_of(IndexPlace(index.table_uri, index.folder, index.key), options, most=1):
+    storage = open_storage(place.folder, options)
+    forget(storage, manifests_folder(place.folder, place.key), ())
+    forget(storage, join(place.folder, "recall", place.key), ())
+    if others_of(place, options, most=1):
         return
     for part in ("packs", "segments", "models"):
-        forget(storage, join(index.folder, part), ())
+        forget(storage, join(place.folder, part), ())

@@ -37,6 +37,12 @@ class IndexPlace:
     folder: str
     key: str = ""
 
+    @property
+    def metric_and_kind(self) -> tuple[str, str]:
+        """Return the metric and the kind of the index, by the folder's name."""
+        metric, kind, *_ = [*posixpath.basename(self.folder).split("-"), ""]
+        return metric, kind
+
 
 @dataclass(frozen=True)
 class IndexHome:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import fastavro
@@ -26,12 +27,16 @@ from hudi_vector.read.logs.blocks import (
 )
 from hudi_vector.read.row_groups import read_group
 from hudi_vector.shown import Shown
+from hudi_vector.storage.parallel import room
 from hudi_vector.table.avro_names import with_full_names
 from hudi_vector.table.native import NativeTable
 from hudi_vector.table_services.retention.retained import BASE, RetainedFile, list_retained
 from hudi_vector.table_services.retention.savepoints import saved_files
 
 __all__ = ["ColumnHolder", "holders_of"]
+
+_AT_ONCE = 256
+"""The number of files after which progress is shown."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,18 +66,29 @@ def holders_of(native: NativeTable, column: str) -> tuple[list[ColumnHolder], li
     doubts, holders = list(retained.doubts), []
     saved, pending = saved_files(native), native.timeline().pending
     newest = {info.uri for entry in native.snapshot().file_slices for info in entry.files}
-    for file in followed(retained.files, len(retained.files), "data files searched"):
-        try:
-            is_holder = _holds(native, file, column)
-        except FileNotFoundError:
-            continue  # Hudi's clean removed it meanwhile
-        except (OSError, ValueError, pa.ArrowException, DataFileError) as problem:
-            doubts.append(f"'{file.path}' cannot be read: {problem}")
-            continue
-        if is_holder:
+    answers = followed(_looked_at(native, retained.files, column), len(retained.files), "data files searched")
+    for file, answer in zip(retained.files, answers, strict=True):
+        if isinstance(answer, str):
+            doubts.append(answer)
+        elif answer:
             needs = _needs(file, saved, pending, file.info.uri in newest)
             holders.append(ColumnHolder(file.path, file.info.size, file.instant, needs))
     return holders, doubts
+
+
+def _looked_at(native: NativeTable, files: Sequence[RetainedFile], column: str) -> Iterator[bool | str]:
+    """Yield for each file whether it has a value in the column, or the sentence that says why this is unknown."""
+    for first in range(0, len(files), _AT_ONCE):
+        yield from native.storage.each(partial(_look, native, column), files[first : first + _AT_ONCE])
+
+
+def _look(native: NativeTable, column: str, file: RetainedFile) -> bool | str:
+    try:
+        return _holds(native, file, column)
+    except FileNotFoundError:
+        return False  # Hudi's clean removed it meanwhile
+    except (OSError, ValueError, pa.ArrowException, DataFileError) as problem:
+        return f"'{file.path}' cannot be read: {problem}"
 
 
 def _needs(file: RetainedFile, saved: dict[str, str], pending: frozenset[str], is_newest: bool) -> str:
@@ -89,7 +105,8 @@ def _holds(native: NativeTable, file: RetainedFile, column: str) -> bool:
     with native.storage.open(file.info.uri, size=file.info.size) as source:
         if file.kind == BASE:
             return _in_parquet(source, column)
-        return any(_in_block(block, column) for block in read_blocks(source))
+        with room(file.info.size):
+            return any(_in_block(block, column) for block in read_blocks(source))
 
 
 def _in_parquet(source: Any, column: str) -> bool:
@@ -97,18 +114,22 @@ def _in_parquet(source: Any, column: str) -> bool:
     with pq.ParquetFile(source, page_checksum_verification=True) as file:
         if column not in file.schema_arrow.names:
             return False
-        for group in range(file.num_row_groups):
-            about = file.metadata.row_group(group)
-            place = next(
-                at for at in range(about.num_columns) if about.column(at).path_in_schema.split(".")[0] == column
-            )
-            statistics = about.column(place).statistics
-            if statistics is not None and statistics.has_null_count and statistics.null_count == about.num_rows:
-                continue
-            values = read_group(file, group, [column])[column]
-            if values.null_count < len(values):
-                return True
-    return False
+        return any(_in_row_group(file, group, column) for group in range(file.num_row_groups))
+
+
+def _in_row_group(file: pq.ParquetFile, group: int, column: str) -> bool:
+    about = file.metadata.row_group(group)
+    chunks = (about.column(at) for at in range(about.num_columns))
+    chunk = next(each for each in chunks if each.path_in_schema.split(".")[0] == column)
+    statistics = chunk.statistics
+    if statistics is not None and statistics.has_null_count:
+        if statistics.null_count == about.num_rows:
+            return False
+        if chunk.path_in_schema == column:  # no list, whose NULLs may be elements: one value for each row
+            return True
+    with room(chunk.total_uncompressed_size):
+        values = read_group(file, group, [column])[column]
+        return bool(values.null_count < len(values))
 
 
 def _in_block(block: LogBlock, column: str) -> bool:

@@ -274,7 +274,7 @@ def test_damaged_files_of_an_index_cost_time_and_no_row(
     assert f"{scanned} of 3 slices are scanned although the index" in caplog.text
     file.unlink()
     assert_exact(table, {"index": 3})
-    drop_index(index, place(table)[1].options)
+    drop_index(index.place, place(table)[1].options)
     assert_exact(table, {"parquet": 3})
 
 
@@ -447,7 +447,7 @@ def test_the_numbers_of_a_kind_are_kept(table: WrittenTable) -> None:
         assert model.num_bits == bits
         assert numbers.items() <= index.manifest.parameters.items()
         assert_exact(table, {"parquet": 3} if kind == "hnsw" else {"index": 3})
-        drop_index(index, place(table)[1].options)
+        drop_index(index.place, place(table)[1].options)
 
 
 def test_the_kind_is_chosen_where_none_is_asked(table: WrittenTable, monkeypatch: pytest.MonkeyPatch) -> None:

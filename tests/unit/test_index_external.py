@@ -186,6 +186,22 @@ def test_what_no_list_needs_is_removed(tmp_path: Path, directory: str) -> None:
     assert [path for path in Path(directory).rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.parametrize("gone", [("manifests",), ("manifests", "recall", "packs"), ("manifests", "segments")])
+def test_a_second_drop_removes_what_a_killed_one_left(files: list[str], directory: str, gone: tuple[str, ...]) -> None:
+    """A drop removes manifests first, so one that is killed leaves files that no index names."""
+    built(directory, files=files)
+    for part in gone:
+        for folder in Path(directory).rglob(part):
+            shutil.rmtree(folder)
+    assert hv.index.describe(None, files=files, directory=directory) == []
+    named = {"files": files, "column": "emb", "directory": directory}
+    for other in ({"kind": "ivf_flat"}, {"metric": "cosine"}):
+        assert hv.index.drop(None, **named, **other) == []
+        assert any(path.is_file() for path in Path(directory).rglob("*"))
+    assert hv.index.drop(None, **named, kind="ivf_sq8", metric="euclidean") == []
+    assert [path for path in Path(directory).rglob("*") if path.is_file()] == []
+
+
 def test_a_file_written_anew_is_scanned_with_a_warning(
     files: list[str], directory: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -725,6 +725,20 @@ def test_files_are_indexed_several_at_once(store: Any, lake: Path) -> None:
         assert found == answer(table, mode="exact")
 
 
+def test_files_that_hold_vectors_are_found_by_their_footers_at_once(store: Any, lake: Path) -> None:
+    settings = Settings(store.settings)
+    store.set_delay(DELAY)
+    with store.watched() as seen:
+        found = hv.vectors.find_vectors(settings, "s3a://lake/f200", "emb")
+    store.set_delay(0)
+    files = {str(file.relative_to(lake / "f200")) for file in (lake / "f200").rglob("*.parquet")}
+    assert len(found) == 200
+    assert {each.path for each in found} == files
+    assert seen.waves <= 15, slow.summary(seen)
+    assert len(seen.requests) <= 215, "a footer each"
+    assert hv.vectors.find_vectors(settings, "s3a://lake/f200", "nothing") == []
+
+
 def test_an_index_with_separate_segments_is_verified_at_once(store: Any, lake: Path) -> None:
     upload(store, lake / "f200", "separate")  # only the copy in the store was packed
     store.warm("separate/")

@@ -215,10 +215,10 @@ def finish_sweep(site: Site, record: SweepRecord, going: Iterable[UnneededFile],
     """
     storage = site.storage
     goes = {file.path: file for file in going}
-    moved = []
-    for copy in list_trash(storage, record.table, record.sweep_id):
+    moved, copies = [], list_trash(storage, record.table, record.sweep_id)
+    for copy, found in zip(copies, site.each(lambda copy: storage.info(site.uri(copy.path)), copies), strict=True):
         place, trashed = site.uri(copy.path), join(record.table, copy.trash_path)
-        file, found = goes.get(copy.path), storage.info(place)
+        file = goes.get(copy.path)
         if file is not None and found is not None and _is(found, file) and same_content(storage, place, trashed):
             storage.delete(place, root_above(copy.path, record.roots) or "")
             moved.append(CleanFile.of(file))

@@ -370,8 +370,10 @@ def _data_files(
 ) -> Iterator[Holder]:
     timeline, saved = native.timeline(), saved_files(native)
     newest = {file.uri for each in native.snapshot().file_slices for file in each.files} if held else set()
-    for file in sorted(held, key=lambda file: file.path):
-        if native.storage.info(file.info.uri) is None:
+    files = sorted(held, key=lambda file: file.path)
+    infos = native.storage.each(lambda file: native.storage.info(file.info.uri), files)
+    for file, info in zip(files, infos, strict=True):
+        if info is None:
             continue  # Hudi's clean removed the file while others were read
         if file.path in saved:
             needs = f"savepoint {saved[file.path]} to be deleted, and Hudi's clean after it"

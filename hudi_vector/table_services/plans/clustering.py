@@ -105,9 +105,9 @@ def why_changed(plan: ClusteringPlan, files: Mapping[str, tuple[str, ...]], pend
         >>> plan = ClusteringPlan("1", "/t", 0, (), (), (group,), (), BlobSettings(), 0, 0, nothing)
         >>> why_changed(plan, {"p/a": ("a_1.parquet",)}, frozenset())
         >>> why_changed(plan, {"p/a": ("a_2.parquet",)}, frozenset())
-        "file group 'p/a' changed since plan '1' was made; make another plan by a dry run"
+        "file group 'p/a' changed since plan '1' was made; run it without a plan, or make another by a dry run"
     """
-    again = f"since plan '{plan.plan_id}' was made; make another plan by a dry run"
+    again = f"since plan '{plan.plan_id}' was made; run it without a plan, or make another by a dry run"
     for group in plan.clustered:
         if files.get(group.path) != group.files:
             return f"file group '{group.path}' changed {again}"

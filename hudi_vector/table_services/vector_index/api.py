@@ -30,6 +30,8 @@ from hudi_vector.table_services.vector_index.places import (
     IndexSubject,
     Place,
     chosen,
+    chosen_places,
+    indexes_in,
     the_index,
 )
 
@@ -338,6 +340,8 @@ def drop(
 ) -> Listed[IndexDescription]:
     """Remove indexes of a column; searches then scan the table's files.
 
+    If it is killed, run it again: the second run removes the files that the first one left.
+
     Args:
         spark: As for `create`.
         table: The name or path of a Hudi table.
@@ -357,11 +361,10 @@ def drop(
         >>> dropped = hv.index.drop(spark, "products", "embedding")
     """
     subject = IndexSubject.of(spark, table, **place)
-    snapshot, found = subject.indexes(as_text(column, "column"))
-    going = chosen(found, kind, metric)
-    gone = Listed(_described(index, snapshot) for index in going)
-    for index in going:
-        drop_index(index, snapshot.source.options)
+    snapshot, homes = subject.homes(as_text(column, "column"))
+    gone = Listed(_described(index, snapshot) for index in chosen(indexes_in(homes, snapshot), kind, metric))
+    for folder in chosen_places(homes, kind, metric, snapshot.source.options):
+        drop_index(folder, snapshot.source.options)
     return gone
 
 

@@ -11,7 +11,6 @@ from hudi_vector.arguments import known_arguments
 from hudi_vector.errors import InvalidArgumentError
 from hudi_vector.events import heard_as
 from hudi_vector.index.catalog import Index, others_of
-from hudi_vector.index.locations import IndexPlace
 from hudi_vector.index.manifest import IndexManifest, ManifestEntry, newest_manifest, newest_since, publish_manifest
 from hudi_vector.index.packing import packed, segments_to_repack
 from hudi_vector.options import Settings, parse_duration
@@ -131,7 +130,7 @@ def _of_other_lists(index: Index, since_ms: int, storage_options: StorageOptions
     """
     needed, given_up = set(), set()
     storage = open_storage(index.folder, storage_options)
-    for other in others_of(IndexPlace(index.table_uri, index.folder, index.key), storage_options):
+    for other in others_of(index.place, storage_options):
         if len(_of_files_that_are(other, storage_options)) < len(other.manifest.entries):
             given_up.add(other.key)  # one of its files is gone
         else:

@@ -15,7 +15,7 @@ from hudi_vector.index.build import Each, files_at_once, indexable_files
 from hudi_vector.index.catalog import Index, indexes_at
 from hudi_vector.index.files import segments_folder
 from hudi_vector.index.kinds.kinds import kind_named
-from hudi_vector.index.locations import IndexHome, columns_at, in_directory, in_table
+from hudi_vector.index.locations import IndexHome, IndexPlace, columns_at, in_directory, in_table
 from hudi_vector.index.reachable import require_reachable
 from hudi_vector.index.verified import verified
 from hudi_vector.kernels.metrics import metric_named
@@ -35,7 +35,17 @@ if TYPE_CHECKING:
     from hudi_vector.query.tuning import Tuning
     from hudi_vector.table.model import Snapshot
 
-__all__ = ["IndexOptions", "IndexSource", "IndexSpec", "IndexSubject", "Place", "chosen", "the_index"]
+__all__ = [
+    "IndexOptions",
+    "IndexSource",
+    "IndexSpec",
+    "IndexSubject",
+    "Place",
+    "chosen",
+    "chosen_places",
+    "indexes_in",
+    "the_index",
+]
 
 
 class IndexSource(TypedDict, total=False):
@@ -101,7 +111,7 @@ class Place:
 
     def indexes(self) -> list[Index]:
         """Return the column's indexes; segments of files that were rewritten since they were indexed cover nothing."""
-        return _indexes_at(self.homes, self.snapshot)
+        return indexes_in(self.homes, self.snapshot)
 
     def segments(self) -> frozenset[tuple[str, int]]:
         """Return name and modification time (nanoseconds) of all segments of the column, of any of its indexes."""
@@ -182,6 +192,11 @@ class IndexSubject:
 
         A column that the table no longer has can be named if it still has an index.
         """
+        snapshot, homes = self.homes(column)
+        return snapshot, indexes_in(homes, snapshot)
+
+    def homes(self, column: str | None) -> tuple[Snapshot, list[IndexHome]]:
+        """Return the snapshot, and where the indexes of a column are, as for `indexes`."""
         wanted = None if column is None else as_text(column, "column")
         if self.table is not None:
             return self._of_columns(wanted)
@@ -191,8 +206,7 @@ class IndexSubject:
         if wanted is not None:
             known = wanted in columns
             columns = [wanted if known else spelled(wanted, snapshot.schema, snapshot.source.name)]
-        homes = [external_home(snapshot, name, self.directory) for name in columns]
-        return snapshot, _indexes_at(homes, snapshot)
+        return snapshot, [external_home(snapshot, name, self.directory) for name in columns]
 
     def answers(
         self, at: Place, index: Index, queries: Floats, k: int, tuning: Tuning
@@ -240,7 +254,7 @@ class IndexSubject:
         homes = self._index_places(plan.spec.table_uri, plan.spec.column.name)
         return Place(plan.snapshot, plan.spec, homes, self._each(files_at_once(plan.snapshot)))
 
-    def _of_columns(self, column: str | None) -> tuple[Snapshot, list[Index]]:
+    def _of_columns(self, column: str | None) -> tuple[Snapshot, list[IndexHome]]:
         assert self.table is not None
         if self.spark is None:
             return self._of_columns_here(column)
@@ -257,8 +271,7 @@ class IndexSubject:
             found = column if known else vector_column(target.schema, column, target.label, None).name
             columns = [found if known else dict(target.physical)[found]]
         snapshot = snapshot_for(self.spark, source, None)
-        homes = [home for name in columns for home in self._index_places(source.uri, name)]
-        return snapshot, _indexes_at(homes, snapshot)
+        return snapshot, [home for name in columns for home in self._index_places(source.uri, name)]
 
     def _of_table_here(self, name: str) -> Place:
         """Return the table and a column of it, as the table's own schema describes it, without a session."""
@@ -272,13 +285,13 @@ class IndexSubject:
         homes = self._index_places(snapshot.source.uri, column.name)
         return Place(snapshot, spec, homes, self._each(files_at_once(snapshot)))
 
-    def _of_columns_here(self, column: str | None) -> tuple[Snapshot, list[Index]]:
+    def _of_columns_here(self, column: str | None) -> tuple[Snapshot, list[IndexHome]]:
         snapshot = self._snapshot_here()
         uri, options = snapshot.source.uri, snapshot.source.options
         columns = sorted({n for home in self._index_places(uri, "") for n in columns_at(home.root, options)})
         if column is not None:
             columns = [column if column in columns else spelled(column, snapshot.schema, snapshot.source.name)]
-        return snapshot, _indexes_at([home for name in columns for home in self._index_places(uri, name)], snapshot)
+        return snapshot, [home for name in columns for home in self._index_places(uri, name)]
 
     def _snapshot_here(self) -> Snapshot:
         root, _, storage = locate_here(self.table, self.settings)
@@ -355,15 +368,34 @@ def the_index(at: Place, kind: str | None, metric: str | None) -> Index:
     )
 
 
+def indexes_in(homes: Sequence[IndexHome], snapshot: Snapshot) -> list[Index]:
+    """Return the indexes of several homes; segments of files rewritten since they were indexed cover nothing."""
+    storage, files = snapshot.source.options, indexable_files(snapshot)
+    found = [index for home in homes for index in indexes_at(home, storage)]
+    return [verified(index, files, storage) if index.key else index for index in found]
+
+
 def chosen(indexes: Sequence[Index], kind: str | None, metric: str | None) -> list[Index]:
     """Return the indexes of a kind and for a metric; None means any.
 
     Raise InvalidArgumentError if there is no such kind or metric.
     """
-    if kind is not None:
-        kind_named(kind)
-    wanted = None if metric is None else metric_named(metric)
-    return [m for m in indexes if kind in (None, m.manifest.kind) and wanted in (None, m.manifest.metric)]
+    kind, metric = _asked(kind, metric)
+    return [m for m in indexes if kind in (None, m.manifest.kind) and metric in (None, m.manifest.metric)]
+
+
+def chosen_places(
+    homes: Sequence[IndexHome], kind: str | None, metric: str | None, options: StorageOptions
+) -> list[IndexPlace]:
+    """Return the places of indexes as for `chosen`, with those that have files but no manifest."""
+    kind, metric = _asked(kind, metric)
+    places = [place for home in homes for place in home.places(options)]
+    return [p for p in places if kind in (None, p.metric_and_kind[1]) and metric in (None, p.metric_and_kind[0])]
+
+
+def _asked(kind: str | None, metric: str | None) -> tuple[str | None, str | None]:
+    """Return the names of a kind and a metric, or raise InvalidArgumentError."""
+    return None if kind is None else kind_named(kind).name, None if metric is None else metric_named(metric)
 
 
 def _require_vectors(column: VectorColumn, table: str) -> None:
@@ -392,12 +424,6 @@ def _require_settings(storage_options: Any) -> None:
     wrong = [key for key, value in storage_options.items() if not (isinstance(key, str) and isinstance(value, str))]
     if wrong:
         raise InvalidTypeError(f"storage_options must be a dictionary of texts; the setting {wrong[0]!r} is none")
-
-
-def _indexes_at(places: Sequence[IndexHome], snapshot: Snapshot) -> list[Index]:
-    storage, files = snapshot.source.options, indexable_files(snapshot)
-    found = [index for place in places for index in indexes_at(place, storage)]
-    return [verified(index, files, storage) if index.key else index for index in found]
 
 
 def _search(at: Place, index: Index, k: int, tuning: Tuning) -> Any:
