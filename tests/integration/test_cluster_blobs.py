@@ -140,7 +140,7 @@ def test_a_run_goes_on_with_its_plan_and_no_other_plan_holds_then(spark, path, c
     (name,) = path.glob(f"*_{begun.instants[-1]}.parquet")
     assert pq.read_table(name, columns=["id"])["id"].to_pylist() == list(range(30))
     timeline = sorted(file.name for file in (path / ".hoodie/timeline").iterdir())
-    with pytest.raises(RefusedError, match=rf"changed since plan '{second.plan_id}' was made; make another plan"):
+    with pytest.raises(RefusedError, match=rf"changed since plan '{second.plan_id}' was made; run it without a plan"):
         services.cluster(spark, str(path), plan=second.plan_id, options=QUICK)
     dry = services.cluster(spark, str(path), plan=second.plan_id, dry_run=True, options=QUICK)
     assert dry.rows() == second.rows()
