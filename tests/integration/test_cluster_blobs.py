@@ -144,7 +144,7 @@ def test_a_run_goes_on_with_its_plan_and_no_other_plan_holds_then(spark, path, c
         services.cluster(spark, str(path), plan=second.plan_id, options=QUICK)
     dry = services.cluster(spark, str(path), plan=second.plan_id, dry_run=True, options=QUICK)
     assert dry.rows() == second.rows()
-    assert "make another plan" in dry.refusal
+    assert "or make another by a dry run" in dry.refusal
     assert sorted(file.name for file in (path / ".hoodie/timeline").iterdir()) == timeline
 
 
