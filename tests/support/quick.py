@@ -20,6 +20,9 @@ from hudi_vector.quiet import fetched_bundle
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
 """Spark's classes, already read: `tests/support/archive.py` makes it, a JVM that finds none or one of another Spark does without."""
 
+CLOSURES = Path(sys.prefix) / "closures.jar"
+"""A class that takes the functions of an RDD as they are: `tests/support/archive.py` makes it, a JVM does without if it is not there."""
+
 FEW_STATEMENTS = " ".join(
     (
         # A word about an archive that does not fit would be read as an answer of spark-submit.
@@ -47,7 +50,7 @@ SEEN_BY_USERS = " ".join(
 """For programs of which all that is printed is looked at: nothing is silent but what Java says of the archive."""
 
 # What runs for minutes is compiled after a fifth as many calls: to interpret it until then takes longer.
-JVM = f"{FEW_STATEMENTS} -XX:CompileThresholdScaling=0.2 -XX:MetaspaceSize=512m -Xms1g -Xmn512m"
+JVM = f"{FEW_STATEMENTS} -Xbootclasspath/a:{CLOSURES} -XX:CompileThresholdScaling=0.2 -XX:MetaspaceSize=512m -Xms1g -Xmn512m"
 """For all tests of a process that share a session."""
 
 
