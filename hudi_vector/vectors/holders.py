@@ -121,15 +121,16 @@ def _in_row_group(file: pq.ParquetFile, group: int, column: str) -> bool:
     about = file.metadata.row_group(group)
     chunks = (about.column(at) for at in range(about.num_columns))
     chunk = next(each for each in chunks if each.path_in_schema.split(".")[0] == column)
-    statistics = chunk.statistics
-    if statistics is not None and statistics.has_null_count:
-        if statistics.null_count == about.num_rows:
+    statistics, values = chunk.statistics, chunk.num_values
+    # A footer that gives the column fewer values than rows is damaged: to read them is an error.
+    if statistics is not None and statistics.has_null_count and values >= about.num_rows:
+        if statistics.null_count == values:
             return False
-        if chunk.path_in_schema == column:  # no list, whose NULLs may be elements: one value for each row
+        if chunk.path_in_schema == column:  # no list, whose NULLs may be elements
             return True
     with room(chunk.total_uncompressed_size):
-        values = read_group(file, group, [column])[column]
-        return bool(values.null_count < len(values))
+        found = read_group(file, group, [column])[column]
+        return bool(found.null_count < len(found))
 
 
 def _in_block(block: LogBlock, column: str) -> bool:
