@@ -38,10 +38,14 @@ class IndexPlace:
     key: str = ""
 
     @property
-    def metric_and_kind(self) -> tuple[str, str]:
-        """Return the metric and the kind of the index, by the folder's name."""
-        metric, kind, *_ = [*posixpath.basename(self.folder).split("-"), ""]
-        return metric, kind
+    def metric(self) -> str:
+        """Return the index's metric, by the folder's name."""
+        return posixpath.basename(self.folder).partition("-")[0]
+
+    @property
+    def kind(self) -> str:
+        """Return the index's kind, by the folder's name."""
+        return posixpath.basename(self.folder).partition("-")[2].partition("-")[0]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from support import tables
 from support.quick import ARCHIVE, CLOSURES, FEW_STATEMENTS
 
 _READ_AGAIN = ("spark-core_", "spark-sql_")
-# As Spark 3.5 has it (core/src/main/scala/org/apache/spark/util/ClosureCleaner.scala), for functions as they are.
+# What Spark 3.5 calls of its own object (core/src/main/scala/org/apache/spark/util/ClosureCleaner.scala).
 _CLOSURES = """
 package org.apache.spark.util;
 
@@ -52,14 +52,16 @@ def expand(jar: Path) -> None:
     made.replace(jar)
 
 
-def leave_closures(spark: SparkSession, jar: Path) -> None:
+def write_closures(spark: SparkSession, jar: Path) -> None:
     """Write a jar with a class that takes functions as they are, compiled by the compiler that Spark carries."""
     assert spark._jvm is not None
     compiler = spark._jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(_CLOSURES)
-    with zipfile.ZipFile(jar, "w") as made:
+    made = jar.with_suffix(".new")
+    with zipfile.ZipFile(made, "w") as packed:
         for name, content in dict(compiler.getBytecodes()).items():
-            made.writestr(f"{name.replace('.', '/')}.class", bytes(content))
+            packed.writestr(f"{name.replace('.', '/')}.class", bytes(content))
+    made.replace(jar)
 
 
 def main(folder: Path) -> None:
@@ -79,7 +81,7 @@ def main(folder: Path) -> None:
         )
     )
     spark = hv.register(hv.configure(builder).getOrCreate())
-    leave_closures(spark, CLOSURES)
+    write_closures(spark, CLOSURES)
     path = str(folder / "table")
     tables.write(tables.frame(spark, range(6)), path)
     tables.write(tables.frame(spark, range(3, 9), seed=4), path)

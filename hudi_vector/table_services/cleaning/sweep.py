@@ -27,7 +27,14 @@ from hudi_vector.table_services.result import CleanFile, CleanResult
 from hudi_vector.table_services.service_lease import ServiceLease
 from hudi_vector.table_services.sites import Site
 from hudi_vector.table_services.trash.sweep_record import SweepRecord, begin_sweep, end_sweep, unfinished_sweeps
-from hudi_vector.table_services.trash.trash import OUTSIDE_TRASH, TRASH, list_trash, same_content, trash_path
+from hudi_vector.table_services.trash.trash import (
+    OUTSIDE_TRASH,
+    TRASH,
+    TrashedFile,
+    list_trash,
+    same_content,
+    trash_path,
+)
 
 __all__ = ["finish_sweep", "sweep"]
 
@@ -215,13 +222,18 @@ def finish_sweep(site: Site, record: SweepRecord, going: Iterable[UnneededFile],
     """
     storage = site.storage
     goes = {file.path: file for file in going}
-    moved, copies = [], list_trash(storage, record.table, record.sweep_id)
-    for copy, found in zip(copies, site.each(lambda copy: storage.info(site.uri(copy.path)), copies), strict=True):
+
+    def ended(copy: TrashedFile) -> CleanFile | None:
+        """Finish the move of a file whose object is in both places, and return it; None for any other file."""
         place, trashed = site.uri(copy.path), join(record.table, copy.trash_path)
-        file = goes.get(copy.path)
-        if file is not None and found is not None and _is(found, file) and same_content(storage, place, trashed):
-            storage.delete(place, root_above(copy.path, record.roots) or "")
-            moved.append(CleanFile.of(file))
+        file, found = goes.get(copy.path), storage.info(place)
+        if file is None or found is None or not _is(found, file) or not same_content(storage, place, trashed):
+            return None
+        storage.delete(place, root_above(copy.path, record.roots) or "")
+        return CleanFile.of(file)
+
+    copies = list_trash(storage, record.table, record.sweep_id)
+    moved = [file for file in site.each(ended, copies) if file is not None]
     infos = site.each(lambda file: site.info(file.path), record.files)
     left = [file for file, info in zip(record.files, infos, strict=True) if info is not None]
     stayed = [CleanFile.of(file, "the sweep was killed before it") for file in left]

@@ -363,8 +363,8 @@ def drop(
     subject = IndexSubject.of(spark, table, **place)
     snapshot, homes = subject.homes(as_text(column, "column"))
     gone = Listed(_described(index, snapshot) for index in chosen(indexes_in(homes, snapshot), kind, metric))
-    for folder in chosen_places(homes, kind, metric, snapshot.source.options):
-        drop_index(folder, snapshot.source.options)
+    for going in chosen_places(homes, kind, metric, snapshot.source.options):
+        drop_index(going, snapshot.source.options)
     return gone
 
 

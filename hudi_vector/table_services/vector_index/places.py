@@ -390,7 +390,7 @@ def chosen_places(
     """Return the places of indexes as for `chosen`, with those that have files but no manifest."""
     kind, metric = _asked(kind, metric)
     places = [place for home in homes for place in home.places(options)]
-    return [p for p in places if kind in (None, p.metric_and_kind[1]) and metric in (None, p.metric_and_kind[0])]
+    return [place for place in places if kind in (None, place.kind) and metric in (None, place.metric)]
 
 
 def _asked(kind: str | None, metric: str | None) -> tuple[str | None, str | None]:
