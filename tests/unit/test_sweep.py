@@ -11,13 +11,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.swept import OLD_MS, Area, dying, interrupted
 
 from hudi_vector.blobs.leases import CLEAN
 from hudi_vector.errors import InvalidArgumentError, RefusedError
-from hudi_vector.storage import Storage, join
+from hudi_vector.storage import Storage, join, local_files
 from hudi_vector.table_services.cleaning.sweep import sweep
 from hudi_vector.table_services.guards import SweepLimits
 from hudi_vector.table_services.mark_report import MarkReport, UnneededFile
@@ -318,16 +319,18 @@ def test_a_move_that_only_could_not_be_synced_is_counted_where_the_file_is(
 ) -> None:
     area = Area(f"file://{tmp_path}")
     file = area.put(1)
-    real = os.replace
+    real, failed = local_files._rename_new, []
 
-    def moved_and_failed(*arguments: str) -> None:
-        real(*arguments)
-        if file in arguments[0]:
+    def moved_and_failed(name: str, *homes: Any) -> None:
+        real(name, *homes)
+        if file.endswith(f"/{name}"):
+            failed.append(name)
             raise OSError("input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("os.replace", moved_and_failed)
+        patch.setattr(local_files, "_rename_new", moved_and_failed)
         result = run(area)
+    assert len(failed) == 1
     assert paths(result.deleted) == [file]
     assert set(area.in_trash()) == {file}
     require_truth(result)
